@@ -100,6 +100,7 @@ MECHANISMS = (
     Fitted("xtuner.fused_head", 1.0, ("xtuner",)),
     *(Fitted(f"atorch.{name}", False, ("atorch",)) for name in ("casts_shards", "caches_keys")),
     *(Fitted(f"megatron.{name}.expert_copies", 8.0, ("bridge-cards",)) for name in ("kernels", "selective")),
+    Fitted("torchtitan.selective.experts_again", False, ("titan-moe-issue",)),
 )
 
 

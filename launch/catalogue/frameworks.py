@@ -22,7 +22,8 @@ class Kernels:
     gradient.  MLPs, per element of f: `mlp_keep` always, `mlp_trained` if the last matrix is trained; `plain_*` for
     MLPs of two matrices.  `shared_qkv`: queries and keys are copied from one fused result, which the values keep alive.
     `repeat_kv`: keys and values are repeated to the number of heads.  Experts, per element of h and active expert:
-    `expert_copies` always, `expert_trained` if experts are trained, `expert_gradient` in the backward pass.
+    `expert_copies` always, `expert_trained` if experts are trained, `expert_gradient` in the backward pass;
+    `experts_again`: they run again in the backward pass, but not their exchange between ranks.
     `latent_views`: the value of latent attention is a view of the up-projection's result.  `frozen_inputs`: a product
     keeps both operands, even if one is frozen.  `rotated`, per element of queries and keys: kept by the rotary
     embedding.  `choice`, per active expert: indices and weights of routing.  `weighted_experts`: experts multiply their
@@ -53,6 +54,7 @@ class Kernels:
     mask: float
     rotated: float = 0.0
     frozen_inputs: bool = False
+    experts_again: bool = False
     choice: float = 40.0
     weighted_experts: bool = False
     as_published: bool = False

@@ -184,7 +184,8 @@ def mixture_activations(job: PlannedJob, moe: Moe) -> SavedActivations:
     `expert_copies`: bytes per element of h that dispatch and combination keep of each of a token's k copies;
     `expert_trained`: what experts keep of their input for their gradient.  A gate on the shared expert keeps its
     output, 2 h.  With Te = 1 < T every rank dispatches its slice of the sequence, else each has all tokens and a slice
-    of fe.  Assumes a balanced router; drop-less dispatch has no bound.
+    of fe.  Experts that run again leave the two results of their exchange, if there is one.  Assumes a balanced router;
+    drop-less dispatch has no bound.
     """
     m, per = job.model, _mlp_bytes(job)
     # Without a gate there is no kernel for the product with the weight, which keeps the activation.
@@ -207,6 +208,10 @@ def mixture_activations(job: PlannedJob, moe: Moe) -> SavedActivations:
         # At the end of a recomputed layer: gradient of the results, dispatched input, weighted results; residual,
         # output of the norm and incoming gradient.
         gradient = max(gradient, 3 * C * (moe.active + 1) * m.hidden - later)
+    if job.kernels.experts_again:
+        exchanged = 2 * C * moe.active * m.hidden * (job.layout.ep > 1)
+        gradient += inner + copies - exchanged
+        inner, copies = 0.0, exchanged
     return SavedActivations(
         whole=4.0 * moe.experts
         + job.kernels.choice * moe.active

@@ -120,7 +120,8 @@ class PlannedJob:
     not packed; `length_known` False: `seq_len` is only a maximum.  `offload_share`: of the optimizer; `offload_layers`:
     of each stage, whose activations are moved, 0: all.  `meter`: the reading to predict, allocated, reserved or smi;
     `meter_known` False: it is not said of which the reading is; `last_rank`: of the last stage instead of the fullest
-    card; `first_iteration`: of the first step, before moments exist.  `assumed`: notes on values that were not given.
+    card; `first_iteration`: of the first step, before moments exist.  `outlier_share`: of the columns of 8-bit
+    matrices, which bitsandbytes copies in 16 bit.  `assumed`: notes on values that were not given.
     `open_inputs`: names of inputs that were not given (launch/memory/open_inputs.py).  `framework_known`: it is not
     planned like another one because none, or an unknown one, was named.  `sequence_parallel`: None if the job neither
     asks for it nor excludes it.
@@ -160,6 +161,7 @@ class PlannedJob:
     meter_known: bool = True
     last_rank: bool = False
     first_iteration: bool = False
+    outlier_share: float = 0.0
     assumed: tuple[str, ...] = field(default=())
     open_inputs: frozenset[str] = frozenset()
     framework_known: bool = True

@@ -70,6 +70,15 @@ def base_weight_bytes(holding: ParameterShare, quant: str, lift: float, with_hea
     return blocks * bytes_per_parameter(quant), rest * lift + holding.vision * 2.0
 
 
+def outlier_bytes(job: PlannedJob, packed: float) -> float:
+    """Return the bytes of the outlier columns that bitsandbytes' 8-bit matrices keep in 16 bit as well, 2 for 1 byte.
+
+    Each product extracts the columns for which an input exceeds llm_int8_threshold, and the module keeps them until its
+    next product (bitsandbytes, autograd/_functions.py, MatMul8bitLt).
+    """
+    return 2.0 * job.outlier_share * packed if job.quant == "bnb-int8" else 0.0
+
+
 def unpacked_matrix_bytes(job: PlannedJob) -> float:
     """Return the bytes of the matrix of a layer that is unpacked to 16 bit while it is used: 2 h f / T.
 

@@ -278,4 +278,4 @@ def frozen_base_states(job: PlannedJob, holding: ParameterShare) -> ModelStates:
     lift = 4.0 if quantised.is_lifted(job) else 2.0
     packed, rest = quantised.base_weight_bytes(holding, job.quant, lift, job.framework.quantised_head)
     shards = job.layout.dense_shards if states.DIVIDES[job.sharding][0] else 1
-    return ModelStates(weights=(packed + rest) / shards)
+    return ModelStates(weights=(packed + quantised.outlier_bytes(job, packed) + rest) / shards)

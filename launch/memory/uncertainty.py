@@ -44,6 +44,11 @@ def uncertainty_share(job: PlannedJob, term: str) -> float:
     return job.framework.spread if term == "activations" else SHARES[term]
 
 
+def context_margin(job: PlannedJob) -> float:
+    """Return the bytes by which a context without collectives may differ from its count."""
+    return CONTEXT_SHARE * job.device.context_gib * GIB
+
+
 def lower_bound(job: PlannedJob, phase: Phase) -> float:
     """Return the lower bound of the phase's tensors, bytes."""
     return sum(size * (1 - uncertainty_share(job, name)) for name, size in phase.terms)

@@ -41,7 +41,7 @@ HALF = ("fp16", "float16", "half")
 COLUMNS_OF_INPUT = {
     "fused_loss": ("fused_ce",), "offload_share": ("offload",), "buckets": ("reduce_bucket_size",),
     "replicas": ("cards", "dp"), "attention": (), "autocast": (), "quantised_inputs": (), "use_cache": (),
-    "mixed_precision": (), "preparation": (), "adapter_units": (),
+    "mixed_precision": (), "preparation": (), "adapter_units": (), "outliers": (),
 }  # fmt: skip
 COUNTS = ("cards", "tp", "pp", "seq_len", "micro_batch")  # columns whose number is at least 1
 LONGEST_UNKNOWN = ("cap", "short_data")

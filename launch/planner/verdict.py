@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from envcheck.core.messages import NOTHING, Message, _, fill, join
+from envcheck.core.messages import NOTHING, Message, _, fill, join, mark
 from launch.memory import GIB, intervals, meter, offloaded, open_inputs, phases, pinned_blocks, quantised, uncertainty
 from launch.memory.phases import Phase
 from launch.memory.planned_job import PlannedJob, Recompute
@@ -56,9 +56,8 @@ class LaunchPlan:
 
     @property
     def is_sure(self) -> bool:
-        """Whether the whole interval agrees with a verdict of FITS or NOT."""
-        low, high = self.interval
-        return {FITS: high <= self.usable, NOT: low > self.usable}.get(self.verdict, True)
+        """Whether the whole interval agrees with the verdict; it always does with NOT."""
+        return self.verdict != FITS or self.interval[1] <= self.usable
 
     @property
     def outside(self) -> tuple[tuple[str, float], ...]:
@@ -84,7 +83,8 @@ def evaluate_job(job: PlannedJob) -> LaunchPlan:
     watched = [p for p in all_phases if not job.last_rank or p.stage == job.layout.pp - 1]
     usable = meter.usable_bytes(job)
     span = find_range(job, deciding.total, find_peak)
-    verdict = judge_need(job, low, high, usable, deciding)
+    interval = find_interval(job, span, (low, high))
+    verdict = judge_need(job, (interval[0], high), usable, deciding)
     plan = LaunchPlan(
         job=job,
         verdict=verdict,
@@ -95,7 +95,7 @@ def evaluate_job(job: PlannedJob) -> LaunchPlan:
         usable=usable,
         low=low,
         high=high,
-        interval=find_interval(job, span, (low, high)),
+        interval=interval,
         standing=max(
             phases.bytes_after_step(job, build_stage_parts(job, p.stage)) for p in watched if p.name == phases.PHASES[0]
         ),
@@ -192,7 +192,7 @@ def does_fit(job: PlannedJob) -> bool:
     """Whether the verdict of `evaluate_job` is FITS; faster, it stops at the first stage that needs too much."""
     if saves_before_sharding(job):
         return False
-    usable = meter.usable_bytes(job) / unmodelled_factor(job)
+    usable = (meter.usable_bytes(job) - uncertainty.context_margin(job)) / unmodelled_factor(job)
     return _fits_as_planned(job, usable) and not find_excess(job, 0.0, meter.usable_bytes(job))
 
 
@@ -258,14 +258,16 @@ def saves_before_sharding(job: PlannedJob) -> bool:
     return bool(job.adapter.saved) and job.sharding in ("zero3", "fsdp")
 
 
-def judge_need(job: PlannedJob, low: float, high: float, usable: float, deciding: Phase) -> str:
-    """Return the verdict: FITS if `high` fits, NOT if `low` does not, else UNTOLD.
+def judge_need(job: PlannedJob, bounds: tuple[float, float], usable: float, deciding: Phase) -> str:
+    """Return the verdict: FITS if the upper bound fits, NOT if the lower one does not, else UNTOLD.
 
-    UNTOLD as well if another value of an input that was not given decides otherwise.
+    The lower bound is that of `LaunchPlan.interval`, for every value of the inputs that were not given; the upper one
+    is `LaunchPlan.high`, and UNTOLD as well if such a value exceeds what is usable.
     """
-    if low > usable + uncertainty.CONTEXT_SHARE * meter.context_bytes(job):
-        return UNTOLD if find_relief(job, deciding.total, usable) else NOT
-    if high > usable or saves_before_sharding(job) or find_excess(job, deciding.total, usable):
+    (low, high), margin = bounds, uncertainty.context_margin(job)
+    if low > usable + margin:
+        return NOT
+    if high > usable - margin or saves_before_sharding(job) or find_excess(job, deciding.total, usable):
         return UNTOLD
     return FITS
 
@@ -277,24 +279,15 @@ def describe_place(plan: LaunchPlan) -> Message:
 
 
 def describe_lack(plan: LaunchPlan) -> Message:
-    """Return the reason of NOT: the least need if that is too much, else the expected one."""
+    """Return the reason of NOT: the least need."""
     where = describe_place(plan)
     if not plan.job.length_known:
         where = _("{where} (samples of {length} tokens)", where=where, length=plan.job.seq_len)
-    if plan.is_sure:
-        return _(
-            "{where} needs at least {low_gib:.1f} GiB; {usable_gib:.1f} GiB is available",
-            where=where,
-            low_gib=plan.interval[0] / GIB,
-            usable_gib=plan.usable / GIB,
-        )
     return _(
-        "{where} needs about {need_gib:.1f} GiB; {usable_gib:.1f} GiB is available, "
-        "and {low_gib:.1f} GiB may be enough",
+        "{where} needs at least {low_gib:.1f} GiB; {usable_gib:.1f} GiB is available",
         where=where,
-        need_gib=plan.need_gib,
-        usable_gib=plan.usable / GIB,
         low_gib=plan.interval[0] / GIB,
+        usable_gib=plan.usable / GIB,
     )
 
 
@@ -337,7 +330,7 @@ def describe_doubt(plan: LaunchPlan) -> Message:
     open_term = (
         _("{foreign} layers", foreign=job.model.foreign)
         if job.model.foreign
-        else fill(uncertainty.find_widest_term(job, plan.deciding))
+        else fill(uncertainty.find_widest_term(job, plan.deciding) if plan.high > plan.usable else mark("context"))
     )
     return _(
         "{where} needs {low_gib:.1f} to {high_gib:.1f} of {usable_gib:.1f} GiB; least certain: {term}",

@@ -455,7 +455,6 @@ def test_model_without_a_known_release() -> None:
     ("ValueError: sample 5 on device 0 has 4 columns, only 3 found", False),
     ("RuntimeError: only 2 GPUs are visible, 8 are required", True),
     ("ValueError: 8 GPUs are requested, but only 4 are available", True),
-    ("ValueError: No slot '9' specified on host 'n1', only has 8 slots", True),
 ])  # fmt: skip
 def test_too_few_needs_a_noun_of_the_layout(last: str, *, is_layout: bool) -> None:
     """A number that is too low is explained by the layout only if it counts cards, processes or nodes."""

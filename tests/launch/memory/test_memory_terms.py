@@ -695,3 +695,37 @@ def test_host_memory_of_offloaded_llama_33b() -> None:
     assert 700e9 < host < 750e9
     assert 800e9 < verdict.host_memory_limit(job, host) < 830e9
     assert verdict.host_memory_limit(replace(job, offload=frozenset()), host) == host
+
+
+def test_outliers_of_8_bit_products_are_open() -> None:
+    """bitsandbytes copies columns of its 8-bit matrices in 16 bit: none up to half, at most a byte per parameter."""
+    row = {"model": "llama-2-7b", "method": "qlora", "quant": "bnb-int8", "cards": "1", "framework": "trl"}
+    job = table_rows.build_row_job(row)
+    others = {one.name: some for one, some in open_inputs.list_alternatives(job)}
+    more = build_stage_parts(others["outliers"][0], 0).states.weights - build_stage_parts(job, 0).states.weights
+    blocks = job.model.params - 2 * job.model.vocab * job.model.hidden
+
+    assert more == pytest.approx(blocks, rel=0.01)
+    assert "outliers" not in [one.name for one, _some in open_inputs.list_alternatives(replace(job, quant="bnb-nf4"))]
+
+
+@pytest.mark.parametrize(("ep", "copies"), [("1", 0), ("8", 4)])
+def test_torchtitan_runs_grouped_products_again(ep: str, copies: int) -> None:
+    """Of routed experts its selective recompute keeps the two results of their exchange, if there is one."""
+    row = {"model": "qwen3-30b-a3b", "cards": "8", "ep": ep, "framework": "torchtitan", "recompute": "selective"}
+    job = table_rows.build_row_job({**row, "sharding": "fsdp2", "seq_len": "4096"})
+    moe = job.model.moe
+    assert moe is not None
+    kept = activations.mixture_activations(job, moe)
+
+    assert kept.divided == 0
+    assert kept.fixed == copies * moe.active * job.model.hidden
+
+
+@pytest.mark.parametrize(("sharding", "cards"), [("none", [8]), ("zero2", [2, 8])])
+def test_a_sharding_has_several_replicas(sharding: str, cards: list[int]) -> None:
+    """Where a row leaves the number of cards open, a sharding means two at least."""
+    job = table_rows.build_row_job({"model": "llama-2-7b", "sharding": sharding, "framework": "trl"})
+    found = next(some for one, some in open_inputs.list_alternatives(job) if one.name == "replicas")
+
+    assert [one.layout.cards for one in found] == cards
