@@ -333,8 +333,10 @@ def describe_doubt(plan: LaunchPlan) -> Message:
         else fill(uncertainty.find_widest_term(job, plan.deciding) if plan.high > plan.usable else mark("context"))
     )
     return _(
-        "{where} needs {low_gib:.1f} to {high_gib:.1f} of {usable_gib:.1f} GiB; least certain: {term}",
+        "{where} needs about {need_gib:.1f} of {usable_gib:.1f} GiB, {low_gib:.1f} to {high_gib:.1f} GiB is possible; "
+        "least certain: {term}",
         where=where,
+        need_gib=plan.need_gib,
         low_gib=plan.interval[0] / GIB,
         high_gib=plan.interval[1] / GIB,
         usable_gib=plan.usable / GIB,
