@@ -927,3 +927,31 @@ def test_python_that_a_release_needs(python: str, said: str) -> None:
     assert found.name == "exceptions.added_name"
     assert said in found.do
     assert ("set up Python" in found.do) == bool(said)
+
+
+def test_fixed_footer_is_no_remedy() -> None:
+    """What a framework prints after every exception is no part of its message."""
+    lines = ["Traceback (most recent call last):", '  File "/w/frob.py", line 7, in check', "    raise ValueError("]
+    lines += ["ValueError: frob has 7 quuxes", "", "Set the environment variable FROB_FULL_ERROR=1 for a full trace."]
+    found = explain_lines(*lines)
+
+    assert found.name == "exceptions.refused"
+    assert "FROB_FULL_ERROR" not in f"{found.description} {found.do} {found.commands}"
+
+
+def test_hook_of_imports_is_no_importer() -> None:
+    """A frame that imports for its caller is not the one whose import failed."""
+    lines = ["Traceback (most recent call last):", f'  File "{SITE}/vllm/frob.py", line 7, in <module>']
+    lines += ["    from torch._frob import quux", f'  File "{SITE}/quux_import_hook.py", line 9, in _custom_import']
+    lines += ["    module = original(name)", "ModuleNotFoundError: No module named 'torch._frob'"]
+    found = explain_lines(*lines)
+
+    assert found.name == "exceptions.imported_part"
+    assert "vllm imports torch._frob" in found.description
+
+
+def test_weights_are_no_settings() -> None:
+    """The name of a weight in a message is nothing that a setting can change."""
+    last = "ValueError: cannot place 'model.layers.7.frob.weight', see `frob_option`"
+
+    assert "frob.weight" not in explain_traceback("/w/frob.py", "raise ValueError(", last).do
