@@ -317,11 +317,20 @@ def _link_consequences(ordered: list[_RankedDiagnosis]) -> tuple[Diagnosis, ...]
 
 
 def _leave_out_repeated(told: tuple[Diagnosis, ...]) -> tuple[Diagnosis, ...]:
-    """Leave out a consequence that has no line of its own: its cause explains these lines."""
+    """Leave out a consequence without a line of its own: its cause explains these lines, and what it caused itself."""
     lines = {one.name: {(line.file, line.line) for line in one.evidence} for one in told}
     counts = {one.name: one.count for one in told}
-    return tuple(
-        one
+    left_out = {
+        one.name: one.caused_by
         for one in told
-        if not one.caused_by or not lines[one.name] <= lines[one.caused_by] or counts[one.name] > counts[one.caused_by]
-    )
+        if one.caused_by and lines[one.name] <= lines[one.caused_by] and counts[one.name] <= counts[one.caused_by]
+    }
+    kept = (one for one in told if one.name not in left_out)
+    return tuple(replace(one, caused_by=_find_kept_cause(one.caused_by, left_out)) for one in kept)
+
+
+def _find_kept_cause(cause: str, left_out: Mapping[str, str]) -> str:
+    """Return the cause, or what caused it where it is left out."""
+    while cause in left_out:
+        cause = left_out[cause]
+    return cause

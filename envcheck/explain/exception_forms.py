@@ -63,6 +63,9 @@ _QUOTED = re.compile(
     r"`([\w./-]{3,60})`|(?<!\w)'([\w./-]{3,60})'|(?<![\w-])(--[a-z][\w-]{2,60})"
     r"|(?<![\w./'`-])([a-z][a-z0-9]{0,39}(?:[._][a-z0-9]{1,40}){0,6}_[a-z0-9]{1,40})(?![\w/(]|\.\w)"
 )
+_WEIGHT = re.compile(
+    r"\.(?:weight|bias|absmax|quant_state|quant_map|lora_[AB])\b|\blayers?\.\d|\.\d{1,4}\."
+)  # no setting
 MOST_NAMES = 6
 SHORT_MESSAGE = 100  # characters; to a message that is shorter, its further lines are added
 _CLOSING = {"]": "[", ")": "(", "}": "{"}  # closing and opening brackets
@@ -121,8 +124,9 @@ def _trim_sentence(text: str) -> str:
 
 
 def _list_quoted_names(message: str) -> list[str]:
-    """The names that the message quotes, each once."""
-    return list(dict.fromkeys(next(filter(None, found)) for found in _QUOTED.findall(message)))[:MOST_NAMES]
+    """The names that the message quotes, each once; those of weights are no settings."""
+    names = dict.fromkeys(next(filter(None, found)) for found in _QUOTED.findall(message))
+    return [name for name in names if not _WEIGHT.search(name)][:MOST_NAMES]
 
 
 def _describe_place(raised: RaisedException) -> dict[str, str]:

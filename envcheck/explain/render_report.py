@@ -119,7 +119,7 @@ def _render_lines(report: ExplainReport, style: Style) -> Iterator[str]:
         yield ""
     if outcome := [*_render_outcome(report, style)]:
         yield from (*outcome, "")
-    loud = [one for one in report.diagnoses if not (one.caused_by and one.kind in ("summary", "symptom"))]
+    loud = [one for one in report.diagnoses if not one.caused_by]
     for one in loud[:MAX_FULL_DIAGNOSES]:
         yield from _render_diagnosis(one, style)
         yield ""

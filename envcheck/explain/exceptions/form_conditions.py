@@ -98,6 +98,11 @@ def _name_divided(fit: FittingForm) -> Values:
     return {**fit.groups, "divided": " / ".join(names)}
 
 
+def _name_flag(fit: FittingForm) -> Values:
+    """Add the option of a command line that has the setting's name."""
+    return {**fit.groups, "flag": "--" + fit.groups["option"].replace("_", "-")}
+
+
 def _is_in_library(fit: FittingForm) -> Values | None:
     return fit.groups if fit.package else None
 
@@ -328,6 +333,7 @@ CONDITIONS: Mapping[str, Condition] = {
     "remote_tokenizer": _is_of_model_code,
     "saved_setting": _is_in_package,
     "in_library": _is_in_library,
+    "limit_of_option": _name_flag,
     "own_attribute": _reads_own_attribute,
     "engine_bypassed": _bypasses_engine,
     "imported_part": _imports_other_package,

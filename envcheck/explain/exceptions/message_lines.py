@@ -15,6 +15,7 @@ _VALIDATION = re.compile(r"\d validation errors? for ")  # field and fault follo
 _NO_DETAIL = re.compile(
     r"Traceback \(most|^(?:During handling of|The above exception)|^\s{0,40}File \"|\d%\|"
     r"|^[\w.-]{1,40}@[\w.-]{1,60}[:~ ]|^[IWEF]\d{4} "
+    r"|^Set the environment variable \w{3,60}=\S{1,20} for |^Set TORCH\w{3,40}=\S{1,20} for "
     r"|^(?:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL)\b|^[-=*#+╭╰]{3}|^\$ "
 )
 

@@ -27,6 +27,10 @@ _PASSING = re.compile(
 )
 _RAISES = re.compile(r"^raise (?:self\.)?_?(?:value|exception|result|exc)\b")
 _ATTRIBUTE = ", in __getattr__"
+# Frames that import for their caller: Python's own, and the hooks that packages put in place of `import`.
+_IMPORTING = re.compile(
+    r"(?:<frozen importlib|/importlib/__init__\.py)|, in \w{0,30}_import(?:_hook|__)?$|import_hooks?\.py:\d{1,7}, in "
+)
 _SOURCE_FOLDERS = ("src", "source", "lib")  # of a checkout that contains a package
 
 
@@ -76,9 +80,13 @@ def find_telling_frame(frames: Sequence[str]) -> int:
 def count_own_frames(frames: Sequence[str], sources: Sequence[str]) -> int:
     """Return how many frames are left without the innermost ones that only pass on what another process raised.
 
-    A class's own look-up of an attribute that it does not have is left out as well.
+    A class's own look-up of an attribute that it does not have is left out as well, and what imports for its caller.
     """
     count = len(frames)
+    while count > 1 and _IMPORTING.search(frames[count - 1]):
+        count -= 1
+    if count < len(frames):
+        return count
     while count > 1 and frames[count - 1].endswith(_ATTRIBUTE):
         count -= 1
     if count < len(frames):

@@ -967,3 +967,31 @@ def test_backward_without_the_engine(caller: str, name: str) -> None:
     found = explain_traceback(f"{SITE}/deepspeed/runtime/zero/stage_1_and_2.py", "a = self.frob_index", last, caller)
 
     assert found.name == f"exceptions.{name}"
+
+
+def test_fixed_footer_is_no_remedy() -> None:
+    """What a framework prints after every exception is no part of its message."""
+    lines = ["Traceback (most recent call last):", '  File "/w/frob.py", line 7, in check', "    raise ValueError("]
+    lines += ["ValueError: frob has 7 quuxes", "", "Set the environment variable FROB_FULL_ERROR=1 for a full trace."]
+    found = explain_lines(*lines)
+
+    assert found.name == "exceptions.refused"
+    assert "FROB_FULL_ERROR" not in f"{found.description} {found.do} {found.commands}"
+
+
+def test_hook_of_imports_is_no_importer() -> None:
+    """A frame that imports for its caller is not the one whose import failed."""
+    lines = ["Traceback (most recent call last):", f'  File "{SITE}/vllm/frob.py", line 7, in <module>']
+    lines += ["    from torch._frob import quux", f'  File "{SITE}/quux_import_hook.py", line 9, in _custom_import']
+    lines += ["    module = original(name)", "ModuleNotFoundError: No module named 'torch._frob'"]
+    found = explain_lines(*lines)
+
+    assert found.name == "exceptions.imported_part"
+    assert "vllm imports torch._frob" in found.description
+
+
+def test_weights_are_no_settings() -> None:
+    """The name of a weight in a message is nothing that a setting can change."""
+    last = "ValueError: cannot place 'model.layers.7.frob.weight', see `frob_option`"
+
+    assert "frob.weight" not in explain_traceback("/w/frob.py", "raise ValueError(", last).do

@@ -504,3 +504,11 @@ def test_lost_reader_or_worker_is_no_rank(frame: str, last: str, name: str) -> N
     )
 
     assert [one.name for one in explain_text(log).diagnoses] == [name]
+
+
+def test_consequence_names_a_shown_cause() -> None:
+    """A consequence of a consequence that is left out names the cause of that one, and is printed as a consequence."""
+    line = "nvidia-container-cli: initialization error: nvml error: driver/library version mismatch: unknown."
+    found = explain_text(f"error running hook #0: error running hook: exit status 1, stdout: x\n{line}").diagnoses
+
+    assert {one.caused_by for one in found[1:]} <= {one.name for one in found}
