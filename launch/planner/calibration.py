@@ -98,7 +98,7 @@ def correct_plan(plan: LaunchPlan, by: Correction) -> LaunchPlan:
     """Return the plan with corrected needs, a new verdict, and the correction among its assumptions."""
     low, high = by.apply_to(plan.low), by.apply_to(plan.high)
     interval = by.apply_to(plan.interval[0]), by.apply_to(plan.interval[1])
-    verdict = FITS if high <= plan.usable else NOT if interval[0] > plan.usable else UNTOLD
+    verdict = FITS if high <= plan.usable else NOT if low > plan.usable else UNTOLD
     note = ngettext(
         "calibrated with {count} run: x {factor:.3f} {offset_gib:+.2f} GiB",
         "calibrated with {count} runs: x {factor:.3f} {offset_gib:+.2f} GiB",

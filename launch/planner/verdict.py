@@ -56,8 +56,9 @@ class LaunchPlan:
 
     @property
     def is_sure(self) -> bool:
-        """Whether the whole interval agrees with the verdict; it always does with NOT."""
-        return self.verdict != FITS or self.interval[1] <= self.usable
+        """Whether the whole interval agrees with a verdict of FITS or NOT."""
+        low, high = self.interval
+        return {FITS: high <= self.usable, NOT: low > self.usable}.get(self.verdict, True)
 
     @property
     def outside(self) -> tuple[tuple[str, float], ...]:
@@ -83,8 +84,7 @@ def evaluate_job(job: PlannedJob) -> LaunchPlan:
     watched = [p for p in all_phases if not job.last_rank or p.stage == job.layout.pp - 1]
     usable = meter.usable_bytes(job)
     span = find_range(job, deciding.total, find_peak)
-    interval = find_interval(job, span, (low, high))
-    verdict = judge_need(job, (interval[0], high), usable, deciding)
+    verdict = judge_need(job, low, high, usable, deciding)
     plan = LaunchPlan(
         job=job,
         verdict=verdict,
@@ -95,7 +95,7 @@ def evaluate_job(job: PlannedJob) -> LaunchPlan:
         usable=usable,
         low=low,
         high=high,
-        interval=interval,
+        interval=find_interval(job, span, (low, high)),
         standing=max(
             phases.bytes_after_step(job, build_stage_parts(job, p.stage)) for p in watched if p.name == phases.PHASES[0]
         ),
@@ -258,15 +258,15 @@ def saves_before_sharding(job: PlannedJob) -> bool:
     return bool(job.adapter.saved) and job.sharding in ("zero3", "fsdp")
 
 
-def judge_need(job: PlannedJob, bounds: tuple[float, float], usable: float, deciding: Phase) -> str:
-    """Return the verdict: FITS if the upper bound fits, NOT if the lower one does not, else UNTOLD.
+def judge_need(job: PlannedJob, low: float, high: float, usable: float, deciding: Phase) -> str:
+    """Return the verdict: FITS if `high` fits, NOT if `low` does not, else UNTOLD.
 
-    The lower bound is that of `LaunchPlan.interval`, for every value of the inputs that were not given; the upper one
-    is `LaunchPlan.high`, and UNTOLD as well if such a value exceeds what is usable.
+    Either way with what the context may differ by.  UNTOLD as well if another value of an input that was not given
+    decides otherwise.
     """
-    (low, high), margin = bounds, uncertainty.context_margin(job)
+    margin = uncertainty.context_margin(job)
     if low > usable + margin:
-        return NOT
+        return UNTOLD if find_relief(job, deciding.total, usable) else NOT
     if high > usable - margin or saves_before_sharding(job) or find_excess(job, deciding.total, usable):
         return UNTOLD
     return FITS
@@ -279,15 +279,24 @@ def describe_place(plan: LaunchPlan) -> Message:
 
 
 def describe_lack(plan: LaunchPlan) -> Message:
-    """Return the reason of NOT: the least need."""
+    """Return the reason of NOT: the least need if that is too much, else the expected one."""
     where = describe_place(plan)
     if not plan.job.length_known:
         where = _("{where} (samples of {length} tokens)", where=where, length=plan.job.seq_len)
+    if plan.is_sure:
+        return _(
+            "{where} needs at least {low_gib:.1f} GiB; {usable_gib:.1f} GiB is available",
+            where=where,
+            low_gib=plan.interval[0] / GIB,
+            usable_gib=plan.usable / GIB,
+        )
     return _(
-        "{where} needs at least {low_gib:.1f} GiB; {usable_gib:.1f} GiB is available",
+        "{where} needs about {need_gib:.1f} GiB; {usable_gib:.1f} GiB is available, "
+        "and {low_gib:.1f} GiB may be enough",
         where=where,
-        low_gib=plan.interval[0] / GIB,
+        need_gib=plan.need_gib,
         usable_gib=plan.usable / GIB,
+        low_gib=plan.interval[0] / GIB,
     )
 
 

@@ -25,6 +25,8 @@ LABEL_WIDTH = 10  # columns, or more for a wider label
 NO_BREAK = "\u00a0"
 LABEL = re.compile(r" {2}\S+(?: \S+)* {2,}(?=\S)")
 MARKS = {"fits": _("fits"), "does-not-fit": _("does not fit"), "unknown": _("uncertain")}
+# In a headline, where a part of the interval is on the other side of the available memory.
+LIKELY = {"fits": _("fits, most likely"), "does-not-fit": _("does not fit, most likely")}
 
 
 def format_gib(size: float) -> str:
@@ -33,8 +35,8 @@ def format_gib(size: float) -> str:
 
 
 def name_verdict(plan: LaunchPlan) -> Message:
-    """Return the verdict in words: it fits most likely if a part of the interval exceeds the available memory."""
-    return MARKS[plan.verdict] if plan.is_sure else _("fits, most likely")
+    """Return the verdict in words, with "most likely" unless the whole interval agrees with it."""
+    return (MARKS if plan.is_sure else LIKELY)[plan.verdict]
 
 
 def list_headline_lines(plan: LaunchPlan) -> list[str]:

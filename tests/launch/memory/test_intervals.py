@@ -270,7 +270,7 @@ def test_headline_and_interval_agree(framework: str, gib: float, length: int, is
 
     assert low <= plan.low <= plan.deciding.total <= plan.high <= high
     assert not headline.startswith("fits") or ("most likely" in headline) == (high > plan.usable)
-    assert not headline.startswith("does not fit") or low > plan.usable
+    assert not headline.startswith("does not fit") or ("most likely" in headline) == (low <= plan.usable)
     assert all(float(least) * 2**30 <= low + 0.06 * 2**30 for least in re.findall(r"at least ([\d.]+)", headline))
     assert "up to" not in headline or (plan.limit is not None and high <= plan.limit <= plan.usable)
     assert not headline.startswith("uncertain") or high > plan.usable
@@ -283,13 +283,10 @@ def test_a_fit_that_readings_may_exceed_says_so() -> None:
     beside = 640.0 - roomy.usable / 2**30
     plan = verdict.evaluate_job(replace(job, memory_gib=beside + (roomy.high + roomy.interval[1]) / 2**31))
     tight = verdict.evaluate_job(replace(job, memory_gib=beside + (roomy.low + roomy.interval[0]) / 2**31))
-    margin = uncertainty.context_margin(job) / 2**30
-    small = verdict.evaluate_job(replace(job, memory_gib=beside + roomy.interval[0] / 2**30 - 1.01 * margin))
 
-    assert (plan.verdict, tight.verdict, roomy.is_sure) == (verdict.FITS, verdict.UNTOLD, True)
-    assert (small.verdict, small.is_sure) == (verdict.NOT, True)
+    assert (plan.verdict, tight.verdict, roomy.is_sure) == (verdict.FITS, verdict.NOT, True)
     assert f"{plan.reason}".endswith(f"but {plan.interval[1] / 2**30:.1f} GiB is possible")
-    assert f"needs at least {small.interval[0] / 2**30:.1f} GiB" in f"{small.reason}"
+    assert f"{tight.reason}".endswith(f"and {tight.interval[0] / 2**30:.1f} GiB may be enough")
     assert "up to" not in f"{plan.reason}" and "at least" not in f"{tight.reason}"
 
 

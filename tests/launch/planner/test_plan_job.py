@@ -37,7 +37,7 @@ def test_the_job_and_its_memory_are_doctors(run_on: Any, machine: str, model: st
     assert planned["reason"] in find_finding(examined, "job.memory")["seen"]
 
 
-@pytest.mark.parametrize(("model", "verdict"), [("300b", "uncertain"), ("21b", "fits")])
+@pytest.mark.parametrize(("model", "verdict"), [("300b", "does not fit"), ("21b", "fits")])
 def test_what_blocks_the_job_comes_first(run_on: Any, model: str, verdict: str) -> None:
     """Failed requirements and exit code 1 come first, even if the memory suffices; the plan follows."""
     words = ("--model", model, "--method", "lora")
