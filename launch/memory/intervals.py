@@ -71,8 +71,7 @@ def find_regime(job: PlannedJob) -> str:
 def is_divided(job: PlannedJob) -> bool:
     """Whether a model is divided within its replica, its weights are sharded by DeepSpeed, or parts are moved.
 
-    Stages, buffers and transfers differ between frameworks and versions more than the states of a whole model; routing
-    differs more than those.
+    Stages, buffers and transfers differ between frameworks and versions more than the states of a whole model.
     """
     x = job.layout
     return job.sharding in ("dist_opt", "zero3") or max(x.tp, x.pp) > 1 or bool(job.offload)

@@ -5,7 +5,7 @@ A share is the part of a term that published measurements leave unexplained; fix
 
 from __future__ import annotations
 
-from launch.memory import GIB
+from launch.memory import GIB, meter
 from launch.memory.phases import Phase
 from launch.memory.planned_job import PlannedJob
 
@@ -44,9 +44,14 @@ def uncertainty_share(job: PlannedJob, term: str) -> float:
     return job.framework.spread if term == "activations" else SHARES[term]
 
 
-def context_margin(job: PlannedJob) -> float:
-    """Return the bytes by which a context without collectives may differ from its count."""
+def context_excess(job: PlannedJob) -> float:
+    """Return the bytes by which the context may be larger than counted; collectives are counted in full."""
     return CONTEXT_SHARE * job.device.context_gib * GIB
+
+
+def context_saving(job: PlannedJob) -> float:
+    """Return the bytes by which the context, collectives included, may be smaller than counted."""
+    return CONTEXT_SHARE * meter.context_bytes(job)
 
 
 def lower_bound(job: PlannedJob, phase: Phase) -> float:

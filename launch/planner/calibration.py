@@ -18,7 +18,7 @@ from envcheck.core.errors import UndeterminedError
 from envcheck.core.messages import _, ngettext
 from launch.memory import GIB, meter
 from launch.memory.planned_job import PlannedJob
-from launch.planner import FITS, NOT, UNTOLD, LaunchPlan
+from launch.planner.verdict import LaunchPlan, judge_need
 
 FACTORS = (0.8, 1.25)
 OFFSETS_GIB = (-4.0, 8.0)
@@ -37,6 +37,10 @@ class Correction:
     def apply_to(self, size: float) -> float:
         """Return the corrected size, in bytes like `size`."""
         return self.factor * size + self.offset
+
+    def find_source(self, size: float) -> float:
+        """Return the size whose correction is `size`, bytes."""
+        return (size - self.offset) / self.factor
 
 
 def read_peak_pairs(place: Path) -> list[tuple[float, float]]:
@@ -91,14 +95,14 @@ def adjust_card_size(job: PlannedJob, by: Correction) -> PlannedJob:
     Changes and headroom found for the returned job are then valid with the correction.
     """
     usable = meter.usable_bytes(job)
-    return replace(job, memory_gib=job.memory_gib + ((usable - by.offset) / by.factor - usable) / GIB)
+    return replace(job, memory_gib=job.memory_gib + (by.find_source(usable) - usable) / GIB)
 
 
 def correct_plan(plan: LaunchPlan, by: Correction) -> LaunchPlan:
     """Return the plan with corrected needs, a new verdict, and the correction among its assumptions."""
     low, high = by.apply_to(plan.low), by.apply_to(plan.high)
     interval = by.apply_to(plan.interval[0]), by.apply_to(plan.interval[1])
-    verdict = FITS if high <= plan.usable else NOT if low > plan.usable else UNTOLD
+    verdict = judge_need(plan.job, plan.low, plan.high, by.find_source(plan.usable), plan.deciding)
     note = ngettext(
         "calibrated with {count} run: x {factor:.3f} {offset_gib:+.2f} GiB",
         "calibrated with {count} runs: x {factor:.3f} {offset_gib:+.2f} GiB",

@@ -192,7 +192,7 @@ def does_fit(job: PlannedJob) -> bool:
     """Whether the verdict of `evaluate_job` is FITS; faster, it stops at the first stage that needs too much."""
     if saves_before_sharding(job):
         return False
-    usable = (meter.usable_bytes(job) - uncertainty.context_margin(job)) / unmodelled_factor(job)
+    usable = (meter.usable_bytes(job) - uncertainty.context_excess(job)) / unmodelled_factor(job)
     return _fits_as_planned(job, usable) and not find_excess(job, 0.0, meter.usable_bytes(job))
 
 
@@ -264,12 +264,11 @@ def judge_need(job: PlannedJob, low: float, high: float, usable: float, deciding
     Either way with what the context may differ by.  UNTOLD as well if another value of an input that was not given
     decides otherwise.
     """
-    margin = uncertainty.context_margin(job)
-    if low > usable + margin:
+    if low > usable + uncertainty.context_saving(job):
         return UNTOLD if find_relief(job, deciding.total, usable) else NOT
-    if high > usable - margin or saves_before_sharding(job) or find_excess(job, deciding.total, usable):
+    if high > usable - uncertainty.context_excess(job) or saves_before_sharding(job):
         return UNTOLD
-    return FITS
+    return UNTOLD if find_excess(job, deciding.total, usable) else FITS
 
 
 def describe_place(plan: LaunchPlan) -> Message:
@@ -339,7 +338,9 @@ def describe_doubt(plan: LaunchPlan) -> Message:
     open_term = (
         _("{foreign} layers", foreign=job.model.foreign)
         if job.model.foreign
-        else fill(uncertainty.find_widest_term(job, plan.deciding) if plan.high > plan.usable else mark("context"))
+        else fill(
+            uncertainty.find_widest_term(job, plan.deciding) if plan.low <= plan.usable < plan.high else mark("context")
+        )
     )
     return _(
         "{where} needs about {need_gib:.1f} of {usable_gib:.1f} GiB, {low_gib:.1f} to {high_gib:.1f} GiB is possible; "

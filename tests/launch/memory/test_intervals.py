@@ -293,7 +293,7 @@ def test_a_fit_that_readings_may_exceed_says_so() -> None:
 def test_a_context_of_uncertain_size_decides_no_fit() -> None:
     """A need that leaves less than the context may take beyond its count: unknown, and the reason names the context."""
     job = replace(make_job(), open_inputs=frozenset())
-    roomy, margin = verdict.evaluate_job(replace(job, memory_gib=640.0)), uncertainty.context_margin(job) / 2**30
+    roomy, margin = verdict.evaluate_job(replace(job, memory_gib=640.0)), uncertainty.context_excess(job) / 2**30
     beside = 640.0 - roomy.usable / 2**30 + roomy.high / 2**30
     tight, enough = (verdict.evaluate_job(replace(job, memory_gib=beside + share * margin)) for share in (0.9, 1.1))
 

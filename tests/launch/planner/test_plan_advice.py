@@ -31,6 +31,7 @@ from launch.planner import (
     reductions,
     resolve,
     search,
+    table_rows,
     verdict,
 )
 from launch.planner.resolve import PlannedMachine
@@ -245,6 +246,16 @@ def test_another_number_of_cards_is_planned_in_place_of_hosts() -> None:
         found = run_plan(f"--model 21b --method sft {change.options}")
         assert found["need_bytes"]["expected"] == round(change.plan.need_gib * 2**30), change.options
         assert found["layout"]["cards"] == change.plan.job.layout.cards
+
+
+def test_calibration_without_effect_keeps_the_verdict() -> None:
+    """A correction of nothing decides nothing: inputs that were not given and the context count as before."""
+    row = {"model": "llama-2-7b", "method": "qlora", "quant": "bnb-int8", "cards": "1", "framework": "trl"}
+    job = table_rows.build_row_job({**row, "device": "t4", "seq_len": "1024"})
+    for gib in (8.0, 10.0, 12.0, 16.0, 24.0):
+        plan = verdict.evaluate_job(replace(job, memory_gib=gib))
+
+        assert calibration.correct_plan(plan, calibration.Correction(1.0, 0.0, 1)).verdict == plan.verdict
 
 
 def test_advice_is_corrected_as_its_plan_is() -> None:
