@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -87,6 +88,13 @@ class TargetMachine:
             return there if there.is_file() else None
         except OSError:
             return None
+
+    def list_sibling_names(self, most: int) -> tuple[str, ...]:
+        """Return the names in the script's folder, up to `most`; none if the folder is unknown or unreadable."""
+        try:
+            return tuple(each.name for each in islice(self.folder.iterdir(), most)) if self.folder else ()
+        except OSError:
+            return ()
 
     def find_free_bytes(self, path: str, cwd: str = "") -> int | None:
         """Return the free space for a path, which need not exist yet; None if unknown."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.remark_builders import fail, replace_span
-from envcheck.core.lint.script_model import UNKNOWN, ConfigBlock, Remark, ShellWord
+from envcheck.core.lint.script_model import UNKNOWN, Remark
 from envcheck.core.messages import _
 from envcheck.core.toml_file import load_own_record
 from envcheck.lint.context import name_tables
@@ -18,8 +18,10 @@ from envcheck.scripts.config_files import parse_yaml_tree
 from envcheck.scripts.interpreter.yaml_nodes import ITEMS, YamlReader
 
 DEPTH = 12  # of the nodes that are searched for a pod
+MOST_FILES = 1000  # of a folder in which other compose files are searched
 Fields = Mapping[str, tuple[Any, Any]]  # key → (key node, value node)
-_NAMED_VOLUME = re.compile(r"([A-Za-z0-9][\w.-]*):/")
+_NAMED_VOLUME = re.compile(r"([A-Za-z0-9][\w.-]+):/")  # one letter is a drive of Windows
+_COMPOSE_FILE = re.compile(r"(?:docker-)?compose[\w.-]*\.ya?ml")
 _PLAIN_GROUPS = ("v1", "apps", "batch", "extensions", "kubeflow.org", "ray.io")
 
 
@@ -29,7 +31,6 @@ class ManifestTables:
 
     groups: Mapping[str, tuple[str, ...]]
     containers: Mapping[str, str]
-    schedulers: Mapping[str, tuple[str, ...]]
 
 
 @cache
@@ -43,33 +44,35 @@ def find_rejected_manifests(context: LintContext) -> Iterator[Remark]:
             text = config.block.raw.decode("utf-8", "replace")
             root, _problem = parse_yaml_tree(text)
             if root is not None:
-                yield from _JUDGES[config.family](YamlReader(config.block, text), root)
-        elif config.family == "deepspeed":
-            yield from _judge_scheduler(config)
+                yield from _JUDGES[config.family](context, YamlReader(config.block, text), root)
 
 
-def _judge_kubernetes(reader: YamlReader, root: Any) -> Iterator[Remark]:
+def _judge_kubernetes(_context: LintContext, reader: YamlReader, root: Any) -> Iterator[Remark]:
     fields = reader.read_fields(root)
     kind, version = _read_text(fields, "kind"), _read_text(fields, "apiVersion")
     groups, group = load_manifest_tables().groups.get(kind, ()), version.partition("/")[0]
     if groups and group in _PLAIN_GROUPS and group not in groups:
         seen = _("apiVersion {version} has no kind {kind}: Kubernetes rejects it", version=version, kind=kind)
         place = reader.make_word(fields["apiVersion"][1])
-        yield fail(place, seen, _("Use the version of {group} that the cluster has.", group=groups[0]))
-    required = load_manifest_tables().containers.get(kind, "")
+        of_group = _("Use the version of {group} that the cluster has.", group=groups[0])
+        yield fail(place, seen, _("Write apiVersion: v1.") if groups[0] == "v1" else of_group)
+    required = load_manifest_tables().containers.get(f"{group}/{kind}", "")
+    claimed = _list_claims(reader, fields)
     for pod in _find_pods(reader, root):
         containers = _read_items(pod, "containers")
         if not any("image" in reader.read_fields(each) for each in containers):
             continue  # a patch of another manifest
         yield from _judge_restart(reader, pod, kind if version.startswith("batch/") else "")
-        yield from _judge_volumes(reader, pod, containers)
+        if _has_all_volumes(reader, fields, pod):
+            mounting = [*containers, *_read_items(pod, "initContainers")]
+            yield from _judge_volumes(reader, mounting, claimed | _list_volumes(reader, pod))
         names = [reader.read_fields(each).get("name") for each in containers]
         if required and names and names[0] and not any(name and name[1].value == required for name in names):
             place = reader.make_word(names[0][1])
             seen = _("the operator of {kind} needs a container named {name}: it rejects the job", kind=kind,
                      name=required)  # fmt: skip
             yield fail(place, seen, _("Rename the container that trains."), replace_span(place, required))
-        for container in containers:
+        for container in (*containers, *_read_items(pod, "initContainers")):
             yield from _judge_container(reader, reader.read_fields(container))
 
 
@@ -99,10 +102,29 @@ def _judge_restart(reader: YamlReader, pod: Fields, kind: str) -> Iterator[Remar
         yield fail(place, seen, _("Write restartPolicy: Never in the pod's spec."))
 
 
-def _judge_volumes(reader: YamlReader, pod: Fields, containers: list[Any]) -> Iterator[Remark]:
-    if "volumes" not in pod or pod["volumes"][1].id != "sequence":
-        return
-    names = {_read_text(reader.read_fields(each), "name") for each in _read_items(pod, "volumes")}
+def _has_all_volumes(reader: YamlReader, fields: Fields, pod: Fields) -> bool:
+    """Whether nothing else adds volumes: some operators add them to pods without any, and a patch has no selector."""
+    kind, group = _read_text(fields, "kind"), _read_text(fields, "apiVersion").partition("/")[0]
+    if group == "apps" and not ("spec" in fields and "selector" in reader.read_fields(fields["spec"][1])):
+        return False
+    if "volumes" in pod:
+        return bool(pod["volumes"][1].id == "sequence")
+    return group == "batch" or group in load_manifest_tables().groups.get(kind, ())
+
+
+def _list_claims(reader: YamlReader, fields: Fields) -> frozenset[str]:
+    """The volumes that a StatefulSet claims for each of its pods."""
+    spec = reader.read_fields(fields["spec"][1]) if "spec" in fields else {}
+    claims = [reader.read_fields(each) for each in _read_items(spec, "volumeClaimTemplates")]
+    metadata = [reader.read_fields(each["metadata"][1]) for each in claims if "metadata" in each]
+    return frozenset(_read_text(each, "name") for each in metadata)
+
+
+def _list_volumes(reader: YamlReader, pod: Fields) -> frozenset[str]:
+    return frozenset(_read_text(reader.read_fields(each), "name") for each in _read_items(pod, "volumes"))
+
+
+def _judge_volumes(reader: YamlReader, containers: list[Any], names: frozenset[str]) -> Iterator[Remark]:
     for container in containers:
         for mount in _read_items(reader.read_fields(container), "volumeMounts"):
             name = reader.read_fields(mount).get("name")
@@ -117,7 +139,7 @@ def _judge_container(reader: YamlReader, container: Fields) -> Iterator[Remark]:
         reader.read_fields(resources[name][1]) if name in resources else {} for name in ("requests", "limits")
     )
     for name, (key, value) in requests.items():
-        if "/" not in name or name.endswith("kubernetes.io") or value.id != "scalar":
+        if "/" not in name or name.partition("/")[0].endswith("kubernetes.io") or value.id != "scalar":
             continue
         limit = limits.get(name)
         if limit is None:
@@ -136,22 +158,36 @@ def _judge_container(reader: YamlReader, container: Fields) -> Iterator[Remark]:
             yield fail(place, seen, _("Put it in quotes."), replace_span(place, f'"{value[1].value}"'))
 
 
-def _judge_compose(reader: YamlReader, root: Any) -> Iterator[Remark]:
+def _judge_compose(context: LintContext, reader: YamlReader, root: Any) -> Iterator[Remark]:
     fields = reader.read_fields(root)
     services = reader.read_fields(fields["services"][1]) if "services" in fields else {}
     volumes = set(reader.read_fields(fields["volumes"][1])) if "volumes" in fields else set()
-    for _key, service in services.values():
-        own = reader.read_fields(service)
+    owns = [reader.read_fields(service) for _key, service in services.values()]
+    is_whole = "include" not in fields and not _is_part(context, owns)
+    for own in owns:
         yield from _judge_reservations(reader, own)
+        if not is_whole:
+            continue
         for item in _read_items(own, "volumes"):
             found = _NAMED_VOLUME.match(str(item.value)) if item.id == "scalar" else None
-            if found and found[1] not in volumes and "include" not in fields and "extends" not in own:
+            if found and found[1] not in volumes and "extends" not in own:
                 seen = _("the file has no volume {name}: compose rejects it", name=found[1])
                 yield fail(reader.make_word(item), seen, _("Add it to volumes at the top level, or write a path."))
         for item in _read_items(own, "depends_on"):
-            if item.id == "scalar" and item.value not in services and "include" not in fields and "$" not in item.value:
+            if item.id == "scalar" and item.value not in services and "$" not in item.value:
                 seen = _("the file has no service {name}: compose rejects it", name=str(item.value)[:60])
                 yield fail(reader.make_word(item), seen, _("Correct the name of the service."))
+
+
+def _is_part(context: LintContext, services: Sequence[Fields]) -> bool:
+    """Whether compose may read other files with this one: an override, a service without image, or files in the folder
+    that are named for compose, too.
+    """
+    name = context.source.name.rpartition("/")[2]
+    if "override" in name or not all(own.keys() & {"image", "build", "extends"} for own in services):
+        return True
+    others = context.machine.list_sibling_names(MOST_FILES)
+    return any(_COMPOSE_FILE.fullmatch(other) for other in others if other != name)
 
 
 def _judge_reservations(reader: YamlReader, service: Fields) -> Iterator[Remark]:
@@ -168,23 +204,6 @@ def _judge_reservations(reader: YamlReader, service: Fields) -> Iterator[Remark]
         elif "count" in own and "device_ids" in own:
             seen = _("count and device_ids exclude each other: compose rejects the file")
             yield fail(reader.make_word(own["count"][0]), seen, _("Keep only one of them."))
-
-
-def _judge_scheduler(config: ConfigBlock) -> Iterator[Remark]:
-    """The parameters of DeepSpeed's scheduler, which are those of a function: another one is an error."""
-    found = {(*entry.path, entry.name): entry for entry in config.entries}
-    kind = found.get(("scheduler", "type"))
-    known = load_manifest_tables().schedulers.get(kind.values[0], ()) if kind and kind.values else ()
-    for entry in config.entries if known else ():
-        if entry.path == ("scheduler", "params") and entry.name not in known and kind:
-            place = ShellWord("", entry.start, entry.end)
-            seen = _("{scheduler} has no parameter {name}: DeepSpeed exits", scheduler=kind.values[0], name=entry.name)
-            yield fail(place, seen, _("Use one of {values}.", values=" | ".join(known)))
-    if kind and "total_num_steps" in known and ("scheduler", "params", "total_num_steps") not in found:
-        place = ShellWord("", kind.start, kind.end)
-        seen = _("{scheduler} needs the parameter {name}: DeepSpeed exits", scheduler=kind.values[0],
-                 name="total_num_steps")  # fmt: skip
-        yield fail(place, seen, _("Add it to params."))
 
 
 def _read_items(fields: Fields, name: str) -> list[Any]:

@@ -244,6 +244,57 @@ def test_the_batch_size_of_deepspeed_fits_the_processes(
     assert [each.severity.name for each in result.remarks if each.rule == "config.deepspeed"] == found
 
 
+@pytest.mark.parametrize(
+    ("others", "words"),
+    [
+        ({}, "not a multiple of 8 processes"),
+        ({"train_micro_batch_size_per_gpu": 4}, "not a multiple of train_micro_batch_size_per_gpu 4 x 8 processes"),
+        (
+            {"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2},
+            "gradient_accumulation_steps 2 x 8 processes = 64",
+        ),
+    ],
+)
+def test_a_wrong_batch_size_names_what_the_file_has(others: dict[str, int], words: str, tmp_path: Path) -> None:
+    """The remark names the factors in the file, and no others."""
+    (tmp_path / "ds.json").write_text(json.dumps({"train_batch_size": 60, **others}))
+    (tmp_path / "run.sh").write_text("#!/bin/bash\ndeepspeed --num_gpus 8 train.py --deepspeed_config ds.json\n")
+
+    found = json.loads(run_lint(str(tmp_path / "run.sh"), "--json").stdout)["findings"]
+    seen = [each["seen"] for each in found if each["rule"] == "config.deepspeed"]
+    assert len(seen) == 1
+    assert seen[0].endswith(f"{words}: DeepSpeed exits")
+
+
+COMPOSE_PART = "services:\n  a:\n    image: b:1\n    volumes: ['cache:/c']\n    depends_on: [database]\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "others", "count"),
+    [
+        ("compose.yaml", ("run.sh",), 2),
+        ("compose.yaml", ("compose.gpu.yaml",), 0),
+        ("docker-compose.gpu.yml", ("docker-compose.yml",), 0),
+        ("docker-compose.override.yml", (), 0),
+    ],
+)
+def test_a_compose_file_among_others_is_a_part(name: str, others: tuple[str, ...], count: int, tmp_path: Path) -> None:
+    """Its services and volumes may be in the others, so that none is missing."""
+    for each in (name, *others):
+        (tmp_path / each).write_text(COMPOSE_PART)
+
+    found = json.loads(run_lint(str(tmp_path / name), "--json").stdout)["findings"]
+    assert len([each for each in found if each["rule"] == "config.rejected"]) == count
+
+
+def test_a_kind_of_the_core_group_gets_its_version() -> None:
+    """The remedy of a pod in another group is the version itself."""
+    text = "apiVersion: apps/v1\nkind: Pod\nspec:\n  containers:\n    - {name: a, image: b}\n"
+    result = linter.lint_source(source_file.make_source("pod.yaml", text.encode()), others=False)
+
+    assert [str(each.remedy) for each in result.remarks if each.rule == "config.rejected"] == ["Write apiVersion: v1."]
+
+
 def test_a_script_says_in_which_mode_a_configuration_is_read(tmp_path: Path) -> None:
     """A variable of the script decides which options the program has; the first line says what is not checked."""
     (tmp_path / "run.sh").write_text("#!/bin/bash\nexport USE_MCA=1\nllamafactory-cli train conf.yaml\n")

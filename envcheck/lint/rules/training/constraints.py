@@ -17,7 +17,8 @@ from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import Message, _, join
 from envcheck.core.toml_file import load_own_record
 from envcheck.lint.context import name_tables
-from envcheck.scripts.known_programs import PROGRAMS, find_config_program, find_started_program
+from envcheck.lint.rules.training.option_schemas import FAMILY_PROGRAMS, find_program_options, find_reading_job
+from envcheck.scripts.known_programs import PROGRAMS, KnownProgram, find_config_program, find_started_program
 from envcheck.scripts.parse_options import parse_options
 
 WORLD = "@world"  # in the table: the number of processes
@@ -41,6 +42,7 @@ class OptionNeed:
     """What an option, with one of `values` if there are any, needs: one of `needed` on, and none of `off_values`.
 
     With `of`, these are the values that it accepts of the needed one, if it is given; with `off`, it is to be off.
+    `enabling` are options that count as needed ones with these values only.
     """
 
     programs: tuple[str, ...]
@@ -51,6 +53,7 @@ class OptionNeed:
     of: tuple[str, ...] = ()
     off: bool = False
     off_values: tuple[str, ...] = ()
+    enabling: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,10 @@ class SeparatedNames:
 
 @dataclass(frozen=True)
 class NumberMultiple:
-    """The product of `of` is a multiple of the product of `by`, or equal to it."""
+    """The product of `of` is a multiple of the product of `by`, or equal to it.
+
+    It applies if all of `when` are on, none of `unless` is, and none of `unless_off` is given and off.
+    """
 
     programs: tuple[str, ...]
     of: tuple[str, ...]
@@ -85,6 +91,7 @@ class NumberMultiple:
     defaults: Mapping[str, int] = field(default_factory=dict)
     when: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
+    unless_off: tuple[str, ...] = ()
     unless_config: bool = False
     equal: bool = False
 
@@ -118,6 +125,16 @@ class ProgramCall:
         given = self.find(name)
         return given is not None and is_switched_on(given)
 
+    def is_off(self, name: str) -> bool:
+        """Return whether the option is given and off, or may be."""
+        given = self.find(name)
+        return given is not None and not (is_switched_on(given) and _is_known(given))
+
+    @property
+    def names_configuration(self) -> bool:
+        """Whether it reads a configuration that the user names for Hydra, instead of the program's own."""
+        return any(word.text.startswith(("--config", "-cn", "-cp")) for word in self.words)
+
 
 @cache
 def load_constraints() -> ConstraintsFile:
@@ -133,16 +150,30 @@ def list_program_calls(context: LintContext) -> Iterator[ProgramCall]:
     """Yield the known programs that the scripts start, and the configurations of known programs."""
     jobs = {id(job.command): job for job in context.jobs}
     commands = islice(context.find_commands(), MOST_COMMANDS)
-    calls = (_read_call(jobs.get(id(command)), command) for _script, command in commands)
+    calls = (_read_call(context, jobs.get(id(command)), command) for _script, command in commands)
     yield from islice((call for call in calls if call is not None), MOST_PROGRAMS)
     for config in context.configs:
-        row = find_config_program(config)
+        row = _find_reader(context, config)
         if row is not None and not config.error:
             yield ProgramCall(row.name, tuple(_read_entries(config)))
 
 
-def _read_call(job: TrainingJob | None, command: ShellCommand) -> ProgramCall | None:
-    row = find_started_program(command.words, command.environment)
+def _find_reader(context: LintContext, config: ConfigBlock) -> KnownProgram | None:
+    """The program of a configuration by its keys, in the mode in which a script starts it."""
+    job = find_reading_job(context, config) if config.family in FAMILY_PROGRAMS else None
+    started = find_started_program(job.command.words, job.command.environment) if job is not None else None
+    return started or find_config_program(config)
+
+
+def _find_listed_program(context: LintContext, job: TrainingJob | None) -> KnownProgram | None:
+    """The program of which only a file of its sources is started: by the package that has its options."""
+    kit = find_program_options(context, job) if job is not None else None
+    packages = {each.package for each in kit.known} if kit is not None else set()
+    return next((row for row in PROGRAMS if packages.intersection(row.families) and not row.switch), None)
+
+
+def _read_call(context: LintContext, job: TrainingJob | None, command: ShellCommand) -> ProgramCall | None:
+    row = find_started_program(command.words, command.environment) or _find_listed_program(context, job)
     if row is None:
         return None
     words = command.words
@@ -182,12 +213,12 @@ def find_conflicting_settings(context: LintContext) -> Iterator[Remark]:
 
 
 def _judge_conflict(call: ProgramCall, conflict: OptionConflict) -> Iterator[Remark]:
-    told: set[int] = set()
+    reported: set[int] = set()
     for one, other in conflict.options:
         found = [given for name in (one, other) if (given := call.find(name)) is not None and is_switched_on(given)]
         place = max(found, key=lambda given: given.start, default=None)
-        if place and place.start not in told and len(found) == 2 and all(_is_known(given) for given in found):
-            told.add(place.start)
+        if place and place.start not in reported and len(found) == 2 and all(_is_known(given) for given in found):
+            reported.add(place.start)
             seen = _("{one} and {other} are both set: the program exits", one=one, other=other)
             yield fail(ShellWord("", place.start, place.end), seen, _("Keep only one of them."))
 
@@ -199,7 +230,10 @@ def _judge_need(call: ProgramCall, need: OptionNeed) -> Iterator[Remark]:
     if need.values and given.value not in need.values:
         return
     found = [each for name in need.needed if (each := call.find(name)) is not None]
-    if any(not _is_known(each) for each in found):
+    enabling = [(each, values) for name, values in need.enabling.items() if (each := call.find(name)) is not None]
+    if any(not _is_known(each) for each in (*found, *(each for each, _values in enabling))):
+        return
+    if any(each.value in values for each, values in enabling):
         return
     if need.off:
         wrong = [each for each in found if is_switched_on(each)]
@@ -292,8 +326,9 @@ def find_indivisible_numbers(context: LintContext) -> Iterator[Remark]:
 
 
 def _applies(call: ProgramCall, row: NumberMultiple) -> bool:
-    named = row.unless_config and any(word.text.startswith(("--config", "-cn", "-cp")) for word in call.words)
-    return not named and all(map(call.is_on, row.when)) and not any(map(call.is_on, row.unless))
+    if (row.unless_config and call.names_configuration) or any(map(call.is_off, row.unless_off)):
+        return False
+    return all(map(call.is_on, row.when)) and not any(map(call.is_on, row.unless))
 
 
 def _judge_multiple(call: ProgramCall, row: NumberMultiple) -> Iterator[Remark]:

@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
 
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.given_options import GivenOption, locate_option, parse_float
 from envcheck.core.lint.remark_builders import fail, warn, warn_or_fail
 from envcheck.core.lint.script_model import UNKNOWN, ConfigBlock, ConfigEntry, Remark, ShellWord
 from envcheck.core.lint.training_job import TrainingJob
-from envcheck.core.messages import _
+from envcheck.core.messages import Message, _, join
+from envcheck.core.toml_file import load_own_record
+from envcheck.lint.context import name_tables
 from envcheck.lint.rules.training.config_keys import make_key_place
 from envcheck.scripts.companion_config import read_companion_config
+
+Entries = Mapping[tuple[str, ...], ConfigEntry]  # path with name → entry
+
+
+@dataclass(frozen=True)
+class DeepSpeedTables:
+    """The contents of data/deepspeed.toml."""
+
+    schedulers: Mapping[str, tuple[str, ...]]
+
+
+@cache
+def load_schedulers() -> Mapping[str, tuple[str, ...]]:
+    return load_own_record(DeepSpeedTables, name_tables.FOLDER / "deepspeed.toml").schedulers
 
 
 def find_wrong_deepspeed_values(context: LintContext) -> Iterator[Remark]:
@@ -34,22 +53,9 @@ def find_wrong_deepspeed_values(context: LintContext) -> Iterator[Remark]:
                 _("fp16 and bf16 are both enabled: DeepSpeed rejects this"),
                 _("Keep one of them, or use auto."),
             )
-        total, micro, rounds = (
-            _read_number(found.get((name,)))
-            for name in ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
-        )
-        if total and micro and total % (micro * (rounds or 1)):
-            entry = found[("train_batch_size",)]
-            yield fail(
-                make_key_place(entry),
-                _(
-                    "train_batch_size {total} is not a multiple of {micro} x {rounds}: DeepSpeed rejects it",
-                    total=total,
-                    micro=micro,
-                    rounds=rounds or 1,
-                ),
-                _("micro batch size x accumulation steps x devices"),
-            )
+        if problem := _describe_batch(found):
+            yield fail(make_key_place(found[("train_batch_size",)]), *problem)
+        yield from _judge_scheduler(found)
         device = found.get(("zero_optimization", "offload_param", "device"))
         param = found.get(("zero_optimization", "offload_param"))
         if param is not None and not (device is not None and device.values[:1] == ("none",)):
@@ -101,28 +107,56 @@ _PARALLEL = re.compile("parallel|pipe_stages|mp_size")
 
 
 def _judge_world(job: TrainingJob, word: ShellWord, config: ConfigBlock) -> Iterator[Remark]:
-    """Find a batch size that is no product of the other two and of the processes: DeepSpeed exits.
-
-    With other degrees than data parallelism, fewer processes count.
-    """
-    world = job.world_size
-    if not world or job.open or any(_PARALLEL.search(given.python_name) for given in job.options):
-        return
+    """Find a batch size that does not fit the processes.  With other degrees than data parallelism, fewer count."""
     found = {(*entry.path, entry.name): entry for entry in config.entries}
-    if any((name,) in found and _read_number(found[(name,)]) is None for name in _BATCH):
+    if not job.world_size or job.open or any(_PARALLEL.search(given.python_name) for given in job.options):
         return
-    total, micro, rounds = (_read_number(found.get((name,))) for name in _BATCH)
-    step = (micro or 1) * (rounds or 1) * world
-    if not total or (total == step if micro and rounds else total % step == 0):
-        return
-    given = job.find_launch_value("processes")
-    seen = _(
-        "train_batch_size {total} in {file} does not fit micro batch size {micro} x accumulation steps {rounds} "
-        "x {world} processes: DeepSpeed exits",
-        total=total, file=word.text.rpartition("/")[2], micro=micro or 1, rounds=rounds or 1, world=world,
-    )  # fmt: skip
-    do = _("Use {product}, or leave out one of the three.", product=step)
-    yield warn_or_fail(given is not None and not given.soft, word, seen, do)
+    if problem := _describe_batch(found, job.world_size):
+        given = job.find_launch_value("processes")
+        yield warn_or_fail(given is not None and not given.soft, word, *problem)
+
+
+def _describe_batch(found: Entries, world: int = 0) -> tuple[Message, Message] | None:
+    """Return what is wrong with a batch size, which is the product of the other two and of the processes, and the
+    remedy; `world` is 0 if the processes are unknown.
+    """
+    counts = {name: _read_number(found.get((name,))) for name in _BATCH}
+    if world and any((name,) in found and count is None for name, count in counts.items()):
+        return None  # auto: the trainer fills it in
+    total = counts.pop("train_batch_size")
+    parts: list[str] = [f"{name} {count}" for name, count in counts.items() if count]
+    step = math.prod(filter(None, (*counts.values(), world)))
+    if world > 1:
+        parts.append(_("{count} processes", count=world))
+    if not total or not parts:
+        return None
+    if world and all(counts.values()) and total != step:
+        seen = _("train_batch_size {total} is not {parts} = {product}: DeepSpeed exits", total=total,
+                 parts=join(" x ", parts), product=step)  # fmt: skip
+        return seen, _("Use {product}, or leave out one of the three.", product=step)
+    if total % step != 0:
+        seen = _("train_batch_size {total} is not a multiple of {parts}: DeepSpeed exits", total=total,
+                 parts=join(" x ", parts))  # fmt: skip
+        return seen, _("Use a multiple of {step}.", step=step)
+    return None
+
+
+def _judge_scheduler(found: Entries) -> Iterator[Remark]:
+    """The parameters of the scheduler, which are those of a function: another one is an error."""
+    kind = found.get(("scheduler", "type"))
+    known = load_schedulers().get(kind.values[0], ()) if kind and kind.values else ()
+    for path, entry in found.items() if known else ():
+        if path[:-1] == ("scheduler", "params") and entry.name not in known and kind:
+            seen = _("{scheduler} has no parameter {name}: DeepSpeed exits", scheduler=kind.values[0], name=entry.name)
+            yield fail(_make_name_place(entry), seen, _("Use one of {values}.", values=" | ".join(known)))
+    if kind and "total_num_steps" in known and ("scheduler", "params", "total_num_steps") not in found:
+        seen = _("{scheduler} needs the parameter {name}: DeepSpeed exits", scheduler=kind.values[0],
+                 name="total_num_steps")  # fmt: skip
+        yield fail(_make_name_place(kind), seen, _("Add it to params."))
+
+
+def _make_name_place(entry: ConfigEntry) -> ShellWord:
+    return ShellWord("", entry.start, entry.end)
 
 
 def _compare_with_options(job: TrainingJob, word: ShellWord, config: ConfigBlock) -> Iterator[Remark]:

@@ -84,7 +84,7 @@ def _is_for_call(listed: NameList, call: ProgramCall) -> bool:
     texts = [word.text for word in call.words]
     if listed.modules and not any(text in listed.modules for text in texts):
         return False
-    return not any(text.startswith(("--config", "-cn", "-cp")) for text in texts) or not listed.complete
+    return not call.names_configuration or not listed.complete
 
 
 def _judge_names(call: ProgramCall, listed: NameList, own: frozenset[str] = frozenset()) -> Iterator[Remark]:

@@ -137,7 +137,7 @@ _RLHF_KEY = "rlhf_type"
 
 def find_config_options(context: LintContext, config: ConfigBlock) -> ProgramOptions | None:
     """As `find_program_options`, for a configuration: of the command that reads it here, else by its keys."""
-    job = _find_reading_job(context, config)
+    job = find_reading_job(context, config)
     if job is not None and config.family in FAMILY_PROGRAMS:
         return find_program_options(context, job)
     programs = _list_swift_programs(config) if config.family == "swift" else FAMILY_PROGRAMS.get(config.family, ())
@@ -149,7 +149,7 @@ def find_config_options(context: LintContext, config: ConfigBlock) -> ProgramOpt
     return ProgramOptions(found, find_installed_version(context, package), declared)
 
 
-def _find_reading_job(context: LintContext, config: ConfigBlock) -> TrainingJob | None:
+def find_reading_job(context: LintContext, config: ConfigBlock) -> TrainingJob | None:
     """The job with a known command that names this file, of the script that writes it or of another file."""
     if context.reader is not None and not config.file and find_command(context.reader)[0]:
         return context.reader

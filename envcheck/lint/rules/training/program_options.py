@@ -12,10 +12,10 @@ from envcheck.core.lint.script_model import Remark, ShellWord
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import Message, _, fill, join, verbatim
 from envcheck.lint.context import name_tables
-from envcheck.lint.rules.training.constraints import find_conflicting_settings
+from envcheck.lint.rules.training.constraints import find_conflicting_settings, is_switched_on
 from envcheck.lint.rules.training.listed_names import find_unlisted_options
 from envcheck.lint.rules.training.option_schemas import ProgramOptions, find_program_options
-from envcheck.scripts.programs import find_command, find_packages, find_switch
+from envcheck.scripts.programs import find_command
 from launch.rendering import dialects, option_schema
 
 _REPEATED = re.compile(
@@ -303,57 +303,12 @@ _PAIRS = (
 )
 
 
-# Of LLaMA-Factory: option, and the values of another option that it needs.  Source: hparams/parser.py.
-_NEEDS = (
-    ("quantization_bit", "finetuning_type", ("lora", "oft")),
-    ("predict_with_generate", "stage", ("sft",)),
-    ("neat_packing", "stage", ("sft",)),
-    ("train_on_prompt", "stage", ("sft",)),
-    ("mask_history", "stage", ("sft",)),
-    ("adapter_name_or_path", "finetuning_type", ("lora", "oft")),
-)
-
-
-# And options that exclude each other.  Source: hparams/data_args.py, transformers' Trainer.
-_EXCLUDING = (("val_size", "eval_dataset"), ("streaming", "max_samples"), ("mask_history", "train_on_prompt"))
-
-
-def _judge_exclusions(job: TrainingJob) -> Iterator[Remark]:
-    for one, other in _EXCLUDING:
-        found = [given for name in (one, other) if (given := job.find_option(name)) is not None and _is_on(given)]
-        if len(found) == 2:
-            seen = _("{one} and {other} are both set: the program exits", one=one, other=other)
-            yield fail(_make_option_place(max(found, key=lambda each: each.start)), seen, _("Keep only one of them."))
-    streaming = job.find_option("streaming")
-    if streaming is not None and _is_on(streaming) and job.find_option("max_steps") is None and not job.open:
-        seen = _("streaming needs max_steps: the data have no length, and the program exits")
-        yield fail(_make_option_place(streaming), seen, _("Set max_steps."))
-
-
-def _judge_needs(job: TrainingJob) -> Iterator[Remark]:
-    for name, other, values in _NEEDS:
-        given, needed = job.find_option(name), job.find_option(other)
-        if given is None or not _is_on(given) or needed is None or needed.value is None or needed.value in values:
-            continue
-        seen = _(
-            "{option} needs {other} {values}, not {value}: the program exits",
-            option=name,
-            other=other,
-            values=join(_(" or "), values),
-            value=needed.value,
-        )
-        yield fail(_make_option_place(given), seen, _("Remove one of them, or change its value."))
-
-
 def find_conflicting_options(context: LintContext) -> Iterator[Remark]:
     yield from find_conflicting_settings(context)
     for job in context.jobs:
-        if "llamafactory" in _list_packages(context, job) and not find_switch(job):
-            yield from _judge_needs(job)
-            yield from _judge_exclusions(job)
         for one, other, says in _PAIRS:
             a, b = job.find_option(one), job.find_option(other)
-            if a is None or b is None or not (_is_on(a) and _is_on(b)):
+            if a is None or b is None or not (is_switched_on(a) and is_switched_on(b)):
                 continue
             later = max(a, b, key=lambda each: each.start)
             yield warn_or_fail(
@@ -362,15 +317,6 @@ def find_conflicting_options(context: LintContext) -> Iterator[Remark]:
                 says,
                 _("Keep either {a} or {b}.", a=_write_option(a, one), b=_write_option(b, other)),
             )
-
-
-def _list_packages(context: LintContext, job: TrainingJob) -> set[str]:
-    kit = find_program_options(context, job)
-    return {*find_packages(job), *(each.package for each in (kit.known if kit else ()))}
-
-
-def _is_on(given: GivenOption) -> bool:
-    return given.is_enabled and given.value not in ("0.0", "0")
 
 
 def find_options_without_effect(context: LintContext) -> Iterator[Remark]:
