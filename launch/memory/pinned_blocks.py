@@ -32,6 +32,7 @@ def list_layer_matrices(model: Model, layer: int) -> tuple[tuple[int, int], ...]
 
 
 def list_attention_matrices(model: Model) -> tuple[tuple[int, int], ...]:
+    """Return (number, entries of each) of the matrices of a layer's attention."""
     h, a = model.hidden, model.mla
     if a:
         query = model.heads * (a.nope + a.rope)
@@ -44,6 +45,7 @@ def list_attention_matrices(model: Model) -> tuple[tuple[int, int], ...]:
 
 
 def list_mlp_matrices(model: Model, layer: int) -> tuple[tuple[int, int], ...]:
+    """Return (number, entries of each) of the matrices of a layer's MLP or of its experts."""
     h, m, matrices = model.hidden, model.moe, 3 if model.gated else 2
     if m is None or not model.is_moe_layer(layer):
         return ((matrices, h * model.ffn),)
@@ -102,8 +104,8 @@ def pinned_surplus_bytes(job: PlannedJob, trained: float) -> float:
         return sharded_surplus(job.model, shards * job.layout.tp, job.framework.subgroup, job.offload)
     surplus = 0.0
     if offloaded.steps_on_host(job):
-        three = (4.0 * own, 2.0 * own) if job.sharding == "zero3" else (4.0 * own, 4.0 * own, 2.0 * own)
-        surplus += sum_surplus((*three, offloaded.pinned_gradient_bytes(job)))
+        requests = (4.0 * own, 2.0 * own) if job.sharding == "zero3" else (4.0 * own, 4.0 * own, 2.0 * own)
+        surplus += sum_surplus((*requests, offloaded.pinned_gradient_bytes(job)))
         if job.sharding == "zero2" and job.trains_all and (job.grad_accum or 1) > 1:
             surplus += sum_surplus(2.0 * size for size in list_matrices(job.model)) / shards
     if "params" in job.offload and job.sharding == "zero3" and not job.quant:
