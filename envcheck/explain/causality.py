@@ -153,6 +153,7 @@ def _keep_named(found: re.Match[str], named: Mapping[str, str]) -> str:
 _UNNAMED = {
     "address": _("the address in the line"),
     "advice": "",
+    "asked": _("more memory"),
     "backend": _("the backend"),
     "code": _("a code"),
     "caller": _("the calling code"),
@@ -162,6 +163,7 @@ _UNNAMED = {
     "end": _("a later version"),
     "function": _("the function"),
     "fits": "FITS",
+    "free": _("too little"),
     "format": _("text"),
     "held": "",
     "hint": "",
