@@ -56,12 +56,10 @@ def _rank_entry(
         return (line.time if timed and line.time is not None else 0.0, places[line.file], line.line)
 
     seen.sort(key=when)
-    trains = {scan.name: scan.trains for scan in scans}
-    seen = [line for line in seen if line.line >= trains[line.file]] + [
-        line for line in seen if line.line < trains[line.file]
-    ]  # what did not end the training comes last
+    logs = {scan.name: scan for scan in scans}
+    seen.sort(key=lambda line: not logs[line.file].may_end_training(line.line))  # what did not end it comes last
     groups = next((hit.groups for hit in hits if seen[0] in hit.first_lines), {})
-    ended = [scan for scan in scans if entry.name in scan.hits and scan.hits[entry.name].last >= scan.trains]
+    ended = [scan for scan in scans if entry.name in scan.hits and scan.may_end_training(scan.hits[entry.name].last)]
     mild = entry.kind in ("cause", "symptom") and all(scan.hits[entry.name].mild for scan in ended)
     made = make_diagnosis(entry, groups, tuple(seen[:SHOWN]), sum(hit.count for hit in hits))
     return _RankedDiagnosis(replace(made, kind="warning") if mild else made, entry, when(seen[0]))
@@ -71,7 +69,8 @@ def _list_lines(scan: LogFindings, name: str) -> list[Evidence]:
     """The first lines of an entry, and its last one if none of them may have ended the training."""
     hit = scan.hits[name]
     lines = hit.first_lines
-    if hit.last >= scan.trains and all(line.line < scan.trains for line in lines) and hit.last_line:
+    ends = scan.may_end_training
+    if ends(hit.last) and not any(ends(line.line) for line in lines) and hit.last_line:
         return [*lines, scan.make_evidence(hit.last, hit.last_line)]
     return lines
 
@@ -154,6 +153,7 @@ def _keep_named(found: re.Match[str], named: Mapping[str, str]) -> str:
 _UNNAMED = {
     "address": _("the address in the line"),
     "advice": "",
+    "asked": _("more memory"),
     "backend": _("the backend"),
     "code": _("a code"),
     "caller": _("the calling code"),
@@ -163,6 +163,7 @@ _UNNAMED = {
     "end": _("a later version"),
     "function": _("the function"),
     "fits": "FITS",
+    "free": _("too little"),
     "format": _("text"),
     "held": "",
     "hint": "",
@@ -208,7 +209,6 @@ _UNNAMED = {
     "text": _("the text"),
     "type": _("an exception"),
     "types": _("the types"),
-    "unused": _("many"),
     "url": _("the address in the line"),
     "value": _("see the line"),
     "version": _("the version"),

@@ -158,7 +158,7 @@ def _mark_replaced(scans: Sequence[LogFindings]) -> list[LogFindings]:
     """Return the findings; of attempts that a later one replaced, no line ended the training."""
     logs = [scan.name for scan in scans]
     replaced = list_replaced_logs(logs, _find_ends(scans)) if have_attempts(logs) else frozenset()
-    return [replace(scan, trains=scan.read + 1) if scan.name in replaced else scan for scan in scans]
+    return [replace(scan, is_replaced=True) if scan.name in replaced else scan for scan in scans]
 
 
 def _judge_verdict(scans: Sequence[LogFindings], ends: Sequence[ProcessEnd]) -> Verdict:
@@ -255,7 +255,12 @@ def _add_last_resort(scans: Sequence[LogFindings], told: tuple[Diagnosis, ...]) 
 
 def _quote_refusal(scans: Sequence[LogFindings]) -> Diagnosis | None:
     """Return the diagnosis of a line that no entry knows and in which a program names what it refused or missed."""
-    odd = [line for scan in scans for line in sorted(scan.odd, key=lambda line: line.line) if line.line >= scan.trains]
+    odd = [
+        line
+        for scan in scans
+        for line in sorted(scan.odd, key=lambda line: line.line)
+        if scan.may_end_training(line.line)
+    ]
     entries = {entry.name: entry for entry in catalogue.load_component_messages()}
     formats = [(name, entry.match, entry.unless) for name, entry in entries.items()]
     chosen = choose_message([line.text for line in odd], formats, EVENTS)
@@ -365,7 +370,7 @@ def _choose_exception(
     scans: Sequence[LogFindings], told: Sequence[Diagnosis], ends: Sequence[ProcessEnd]
 ) -> RaisedException | None:
     """The exception of the first diagnosis; otherwise the last one of the process that failed first."""
-    ended = [one for scan in scans for one in scan.raised if max(one.line, one.end) >= scan.trains]
+    ended = [one for scan in scans for one in scan.raised if scan.may_end_training(max(one.line, one.end))]
     loud = next((one.evidence[0] for one in told if one.kind in LOUD), None)
     if loud:
         mine = [one for one in ended if one.file == loud.file and one.text in loud.text]

@@ -114,11 +114,11 @@ class LogFindings:
     read: int = 0  # lines, including a last one without a line end
     trains: int = 0  # line before which nothing ended the training: steps follow, or the mark of a regular end
     diverged: bool = False  # the loss of the last steps is NaN or infinite
+    is_replaced: bool = False  # by a later attempt of the same run: no line of this log ended the training
 
-    @property
-    def is_replaced(self) -> bool:
-        """Whether nothing in the log ended the training, not even its end."""
-        return self.trains > self.read
+    def may_end_training(self, line: int) -> bool:
+        """Return whether the line with this number may have ended the training."""
+        return not self.is_replaced and line >= self.trains
 
     def add_exception(self, raised: RaisedException) -> None:
         """Keep the first exception of a rank, and its last one of each sort."""

@@ -59,7 +59,7 @@ def find_own_exception(scan: LogFindings, rank: int | None = None) -> RaisedExce
     to continue only if there is no other.
     """
     mine = [one for one in scan.raised if one.rank == rank or rank is None]
-    after = [one for one in mine if max(one.line, one.end) >= scan.trains and not is_notice(one.text)]
+    after = [one for one in mine if scan.may_end_training(max(one.line, one.end)) and not is_notice(one.text)]
     if any(not one.is_cut for one in scan.raised):
         after = [one for one in after if not one.is_cut]
     return max(after, key=lambda one: (not one.is_handled, one.line), default=None)
@@ -72,7 +72,7 @@ def list_known_lines(scan: LogFindings, entries: Mapping[str, CatalogueEntry]) -
         for name, hit in scan.hits.items()
         if not hit.mild and entries[name].kind != "warning"
         for line in [*hit.first_lines, *_read_other_hits(scan, name)]
-        if line.line >= scan.trains
+        if scan.may_end_training(line.line)
     ]
     return sorted(found, key=lambda one: one.line.line)
 

@@ -60,6 +60,8 @@ def select_relevant_lines(scans: Sequence[LogFindings]) -> tuple[Evidence, ...]:
 
 def has_alarm(scan: LogFindings) -> bool:
     """Return whether an unknown line after the last step reports an error."""
+    if scan.is_replaced:
+        return False
     last = max(scan.trains, scan.progress.last.number if scan.progress.last else 0)
     return any(_score_text(line.text, False) >= ALARM for line in scan.odd if line.line > last)
 

@@ -9,7 +9,7 @@ from envcheck.explain.processes.rank_names import find_attempt
 
 
 def have_attempts(logs: Sequence[str]) -> bool:
-    """Return whether the logs are of more than one attempt."""
+    """Return whether a log is of a later attempt than the first."""
     return any(number for _run, number in map(find_attempt, logs))
 
 

@@ -41,13 +41,21 @@ _SOURCE = re.compile(
 _FRAME = re.compile(rb'File "[^"]{1,400}", line \d{1,9}')  # a traceback shows the source line below
 
 
-# A line between the vertical lines of a table or box; rich prints the exception's own line below its box.
 _BOX = tuple(mark.encode() for mark in "│┃║")
+# A source line or frame in rich's box of a traceback: `│   13 def main():   │`, `│ /w/train.py:14 in main   │`.
+_BOXED_FRAME = re.compile(rb"^\s{1,8}(?:\xe2\x9d\xb1 )?\s{0,6}\d{1,9} |^ [^\s:]{1,400}:\d{1,9} in \S")
 
 
 def is_boxed(line: bytes) -> bool:
-    """Return whether the line is a row of a table that was drawn with lines."""
-    return line.lstrip().startswith(_BOX) and line.rstrip().endswith(_BOX)
+    """Return whether the line is a row of a table with several columns, or of rich's box of a traceback.
+
+    Programs print their own error in a box of one column, and rich prints the exception's own line below its box.
+    """
+    row = line.strip()
+    if not (row.startswith(_BOX) and row.endswith(_BOX)):
+        return False
+    inside = row[len(_BOX[0]) : -len(_BOX[0])]
+    return any(mark in inside for mark in _BOX) or bool(_BOXED_FRAME.match(inside))
 
 
 class SampleReader:

@@ -47,6 +47,35 @@ def test_right_lines(name: str) -> None:
         assert mine[0].evidence[0].line == len(ORDINARY) + 1
 
 
+def list_commands(wrong: str) -> list[str]:
+    entries = explainer.load_index().entries.values()
+    return [command for entry in entries for command in entry.commands if re.search(wrong, command)]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        r"(?<!-c ')\bfind / (?!-xdev)",
+        r"rm -rf \{path\}|rm -rf (?:build|\.)|rm -rf [^\n]{0,80}transformers_modules$|rm -f /tmp/ray",
+        r"^sudo sysctl -w [^\n]*fs\.file-max",
+        r"rsync -a \{path\} \S*:\{path\}",
+        r"modprobe -r nvidia",
+        r"\bds_to_universal --",
+    ],
+)
+def test_commands_leave_others_alone(wrong: str) -> None:
+    """No command walks network mounts, removes what other jobs use or lowers a limit, and each program exists."""
+    assert not [one for one in list_commands(wrong) if "deepspeed.checkpoint" not in one]
+
+
+def test_package_stays_until_its_replacement_is_built() -> None:
+    """A package is not removed before a build that may fail."""
+    commands = ENTRIES["megatron.te_library"].commands
+
+    assert any("--force-reinstall" in one for one in commands)
+    assert not any("uninstall" in one for one in commands)
+
+
 def test_titles_take_codes_from_the_log() -> None:
     """No title states a code of its entry: other lines of the entry may have another one, or none."""
     stated = {

@@ -449,7 +449,7 @@ def test_missing_program_is_no_missing_file() -> None:
 
 
 FINISHED = "{'loss': 0.9932, 'epoch': 1.0}\n{'train_runtime': 1222.12, 'train_loss': 1.09, 'epoch': 1.0}\n"
-QUOTED = "\u2502 Traceback (most recent call last): KeyError: 'text'   \u2502\n"
+QUOTED = "\u2502 7 \u2502 Traceback (most recent call last): KeyError: 'text'   \u2502\n"
 CLEANED = (
     "Exception ignored in: <function Engine.__del__ at 0x7f>\nTraceback (most recent call last):\n"
     '  File "/opt/conda/lib/python3.10/site-packages/frob/engine.py", line 500, in __del__\n'
@@ -463,6 +463,34 @@ def test_quoted_and_ignored_exceptions_are_quiet(text: str) -> None:
     found = explain_text(text)
 
     assert (found.diagnoses, found.raised) == ((), None)
+
+
+@pytest.mark.parametrize(
+    ("row", "names"),
+    [
+        ("\u2502 CUDA error: out of memory       \u2502", ["memory.card"]),
+        ("\u2502 7 \u2502 CUDA error: out of memory   \u2502", []),
+        ("\u2502    13 raise RuntimeError('CUDA error: out of memory')   \u2502", []),
+    ],
+)
+def test_box_of_an_error_is_no_table(row: str, names: list[str]) -> None:
+    """An error in a box of one column is reported; a row of a table and rich's source line report nothing."""
+    found = explain_text(f"\u256d\u2500 Error \u2500\u256e\n{row}\n\u2570\u2500\u2500\u256f\n")
+
+    assert [one.name for one in found.diagnoses] == names
+
+
+def test_closed_session_is_one_cause() -> None:
+    """The output that a closed terminal does not take is a consequence of the hangup."""
+    log = (
+        "torch.distributed.elastic.multiprocessing.api.SignalException: Process 7 got signal: 1\n"
+        'Traceback (most recent call last):\n  File "/w/run.py", line 2, in main\n    print(step)\n'
+        "OSError: [Errno 5] Input/output error\n"
+    )
+
+    found = {one.name: one for one in explain_text(log).diagnoses}
+
+    assert found["host.output_lost"].caused_by == "exit.hangup"
 
 
 def test_steps_passed_on_by_ray_are_in_order() -> None:
@@ -484,6 +512,36 @@ def test_steps_passed_on_by_ray_are_in_order() -> None:
             '/opt/py/site-packages/tqdm/std.py", line 452, in fp_write\n    fp.write(str(s))',
             "OSError: [Errno 5] Input/output error",
             "host.output_lost",
+        ),
+        (
+            '/w/train.py", line 4, in <module>\n    sys.stdout.write(text)\n    ~~~~~~~~~~~~~~~~^^^^^^',
+            "OSError: [Errno 5] Input/output error",
+            "host.output_lost",
+        ),
+        (
+            '/w/train.py", line 4, in <module>\n    print(f"loss {loss.item():.3f}", flush=True)',
+            "OSError: [Errno 5] Input/output error",
+            "host.output_lost",
+        ),
+        (
+            '/w/train.py", line 4, in <module>\n    print(open("x").read())',
+            "OSError: [Errno 5] Input/output error",
+            "host.io",
+        ),
+        (
+            '/w/train.py", line 4, in <module>\n    print(step, file=results)',
+            "OSError: [Errno 5] Input/output error",
+            "host.io",
+        ),
+        (
+            '/opt/py/json/__init__.py", line 180, in dump\n    fp.write(chunk)',
+            "OSError: [Errno 5] Input/output error",
+            "host.io",
+        ),
+        (
+            '/opt/py/logging/__init__.py", line 1114, in emit\n    stream.write(msg + self.terminator)',
+            "OSError: [Errno 5] Input/output error",
+            "host.io",
         ),
         (
             '/w/train.py", line 4, in <module>\n    print(step)',
