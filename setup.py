@@ -14,7 +14,8 @@ ROOT = Path(__file__).parent
 PACKAGES = ("envcheck", "installers", "launch")  # those with tables
 LEFT_OUT = ROOT / "envcheck" / "cli" / "docs"
 PROGRAMS = "launch/programs/"  # each prints its docstring as its help
-PRINTING = "envcheck/"  # commands and checks print docstrings of their functions, and own checks are written against it
+# Commands and checks print docstrings of their functions, and checks of a site are written against the core.
+PRINTING = tuple(f"envcheck/{part}" for part in ("checks/", "cli/commands/", "cli/main.py", "core/", "vendors/"))
 
 
 class BuildWithGeneratedFiles(build_py):
@@ -41,12 +42,12 @@ class BuildWithGeneratedFiles(build_py):
 
 def blank_inner_text(source: str, prints: bool) -> str:
     """Return the code without its comments and docstrings, which are for readers of the repository; each line keeps its
-    number.  Those of classes stay, and of public functions where something prints them."""
+    number.  Those of classes and public functions stay where something prints them."""
     lines = source.split("\n")
     for node in ast.walk(ast.parse(source)):
-        if not isinstance(node, ast.Module | ast.FunctionDef):
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             continue
-        is_public = isinstance(node, ast.FunctionDef) and (not node.name.startswith("_") or node.name.endswith("__"))
+        is_public = not isinstance(node, ast.Module) and (not node.name.startswith("_") or node.name.endswith("__"))
         is_printed = prints and is_public
         if not is_printed and ast.get_docstring(node) is not None:
             text = node.body[0]

@@ -124,7 +124,7 @@ def compare_phases(case: dict[str, Any], counted: dict[str, Any], stage: int) ->
 def test_phases(name: str, count: Count) -> None:
     """Loading, forward and backward passes, and the optimizer step are predicted within 2 % on each stage."""
     case = {**PLAIN, **CASES[name]}
-    for stage, counted in enumerate(count(name)[:: case["tp"]]):
+    for stage, counted in enumerate(count(name)[:: 2 // case["pp"]]):
         compared = compare_phases(case, counted, stage)
         print(name, stage, *(f"{planned / counted - 1:+.1%}" for planned, counted in compared.values()), sep=" | ")
         for phase, (planned, found) in compared.items():
