@@ -5,6 +5,7 @@ import ast
 import io
 import sys
 import tokenize
+from fnmatch import fnmatch
 from pathlib import Path
 
 from setuptools import setup
@@ -15,7 +16,14 @@ PACKAGES = ("envcheck", "installers", "launch")  # those with tables
 LEFT_OUT = ROOT / "envcheck" / "cli" / "docs"
 PROGRAMS = "launch/programs/"  # each prints its docstring as its help
 # Commands and checks print docstrings of their functions, and checks of a site are written against the core.
-PRINTING = tuple(f"envcheck/{part}" for part in ("checks/", "cli/commands/", "cli/main.py", "core/", "vendors/"))
+PRINTING = (
+    "envcheck/checks/*",
+    "envcheck/cli/commands/*",
+    "envcheck/cli/main.py",
+    "envcheck/core/*",
+    "envcheck/job/requirements/*",
+    "envcheck/vendors/*/checks*",
+)
 
 
 class BuildWithGeneratedFiles(build_py):
@@ -36,8 +44,13 @@ class BuildWithGeneratedFiles(build_py):
             for path in Path(self.build_lib).rglob("*.py"):
                 name = path.relative_to(self.build_lib).as_posix()
                 if not name.startswith(PROGRAMS):
-                    text = blank_inner_text(path.read_text(encoding="utf-8"), name.startswith(PRINTING))
+                    text = blank_inner_text(path.read_text(encoding="utf-8"), is_printed(name))
                     path.write_text(text, encoding="utf-8")
+
+
+def is_printed(name: str) -> bool:
+    """Return whether something prints docstrings of the public functions in this file."""
+    return any(fnmatch(name, pattern) for pattern in PRINTING)
 
 
 def blank_inner_text(source: str, prints: bool) -> str:
@@ -48,8 +61,7 @@ def blank_inner_text(source: str, prints: bool) -> str:
         if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             continue
         is_public = not isinstance(node, ast.Module) and (not node.name.startswith("_") or node.name.endswith("__"))
-        is_printed = prints and is_public
-        if not is_printed and ast.get_docstring(node) is not None:
+        if not (prints and is_public) and ast.get_docstring(node) is not None:
             text = node.body[0]
             end = text.end_lineno or text.lineno
             lines[text.lineno - 1 : end] = [" " * text.col_offset + '""', *[""] * (end - text.lineno)]

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from envcheck.report.check_list import list_checks
 from tests.conftest import ROOT
 
-BLANK = runpy.run_path(str(ROOT / "setup.py"), run_name="built")["blank_inner_text"]
+SETUP = runpy.run_path(str(ROOT / "setup.py"), run_name="built")
+BLANK = SETUP["blank_inner_text"]
 SOURCE = '''"""Of the module."""
 
 
@@ -52,6 +54,15 @@ def test_docstrings_of_packages_that_print_none() -> None:
     built = BLANK(SOURCE, False)
 
     assert ("Printed" in built, "Of a class" in built) == (False, False)
+
+
+def test_printed_docstrings_stay() -> None:
+    """The functions of checks, and of commands, are in files whose docstrings stay."""
+    judges = [check.judge or check.judge_card or check.judge_versions for check in list_checks()]
+    printed = {judge.__module__ for judge in judges if judge and not judge.__module__.startswith("envcheck.deep.")}
+    printed |= {f"envcheck.cli.commands.{path.stem}" for path in (ROOT / "envcheck/cli/commands").glob("*.py")}
+
+    assert not [name for name in printed if not SETUP["is_printed"](f"{name.replace('.', '/')}.py")]
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "envcheck" / "core").glob("*.py")), ids=lambda path: path.name)
