@@ -36,6 +36,7 @@ def _join_two(one: ProcessEnd, other: ProcessEnd) -> ProcessEnd:
         rank=more.rank if main.rank is None or (main.is_numbered and more.rank is not None) else main.rank,
         is_numbered=main.is_numbered and more.is_numbered,
         time=more.time if main.time is None else main.time,
+        is_estimate=main.is_estimate or main.time is None,
         step=more.step if main.step is None else main.step,
         work=more.work if main.work is None else main.work,
     )
