@@ -128,7 +128,8 @@ def _name_rank(end: ProcessEnd, log: str, reports: Sequence[ReportedEnd]) -> Pro
 
 def _complete_end(end: ProcessEnd, one: ReportedEnd) -> ProcessEnd:
     time = one.time if end.time is None else end.time
-    end = replace(end, is_first=one.is_first, time=time, host=end.host or one.host)
+    is_estimate = end.time is not None and (end.is_estimate or end.how in ("running", "finished"))
+    end = replace(end, is_first=one.is_first, time=time, is_estimate=is_estimate, host=end.host or one.host)
     return end if end.how not in ("running", "finished") else replace(end, how=_judge_code(one), reason=_say_code(one))
 
 
