@@ -105,6 +105,7 @@ class RaisedException:
     continuation: str = ""  # those of them that certainly do
     last: int = 0  # the last line that may belong to it
     is_cut: bool = False  # the log lacks that line
+    own_time: float | None = None  # only from its own block of lines; `time` may be that of an earlier line
     is_handled: bool = False  # a line of the same process after it tells that the program will continue
 
 

@@ -31,8 +31,9 @@ _NONE = re.compile(
 )
 
 
-# Messages of launchers and trainers at INFO level that matter nevertheless.
+# Messages of launchers, trainers and servers (which go on without cards) at INFO level that matter nevertheless.
 MATCHED_IN_INFO_LINES = {
+    "cuda.driver_old",
     "training.nan",
     "launcher.paddle_worker",
     "launcher.deepspeed_worker",

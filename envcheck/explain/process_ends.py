@@ -21,6 +21,7 @@ from envcheck.explain.processes.join_ends import (
 )
 from envcheck.explain.processes.launcher_report import ReportedEnd, are_tasks_ranks
 from envcheck.explain.processes.process_end import EndKind, ProcessEnd
+from envcheck.explain.processes.progress import StepLine
 
 SIGNAL = "SIG"
 _COLLECTIVE = re.compile(r"/distributed_c10d\.py:\d{1,6}, in ([a-z]\w{2,40})$|/communication/(\w{3,40})\.py:\d")
@@ -124,7 +125,7 @@ def _make_end(scan: LogFindings, rank: int | None, known: Sequence[_KnownLine], 
     )
     how, known_line, raised = _judge_end(scan, rank if shared else None, known)
     text, line = _describe_end(known_line, raised)
-    time = _find_time(known_line, raised)
+    time, own_time = _find_time(known_line, raised), _find_own_time(known_line, raised)
     in_path = None if shared else rank_names.find_rank(scan.name)
     # Other numbers in the path may be those on the node, of a node or of a pod.
     is_rank = rank_names.is_of_one_rank(scan.name) and rank_names.find_local_rank(scan.name) is None
@@ -138,7 +139,8 @@ def _make_end(scan: LogFindings, rank: int | None, known: Sequence[_KnownLine], 
         host=rank_names.find_host(scan.name),
         reason=text,
         place=raised_place.shorten_place(raised.raised_in) if raised and how == "exception" else "",
-        time=timestamps.parse_timestamp(last.text.decode("utf-8", "replace")) if time is None and last else time,
+        time=_read_step_time(last) if own_time is None and time is None and last else own_time or time,
+        is_estimate=own_time is None and bool(known_line or raised),
         step=last.step if last else None,
         waits=(peers.waits or _find_collective(raised)) if how == "waited" else "",
         named=peers.named if how == "waited" else (),
@@ -196,3 +198,13 @@ def _find_time(known: _KnownLine | None, raised: RaisedException | None) -> floa
     if known:
         return known.line.time
     return raised.time if raised else None
+
+
+def _find_own_time(known: _KnownLine | None, raised: RaisedException | None) -> float | None:
+    """The time in the line itself or in the exception's own block of lines."""
+    time = timestamps.parse_timestamp(known.line.text) if known else None
+    return raised.own_time if time is None and raised else time
+
+
+def _read_step_time(last: StepLine) -> float | None:
+    return timestamps.parse_timestamp(last.text.decode("utf-8", "replace"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -42,6 +43,7 @@ MANY = 0.06  # share of a block's lines: so many new alarming ones are checked i
 ZEROS = bytes.maketrans(DIGITS, b"0" * 10)
 ODD_WIDTH = 600  # bytes of an unknown alarming line that are kept
 TRACEBACKS = 5_000  # that are read one by one; of more, the last one as well
+_ERROR_LEVEL = re.compile(rb"\b(?:ERROR|CRITICAL|FATAL|EXCEPTION)\b")
 READERS = 64  # tracebacks of several ranks that are open at once
 
 
@@ -210,7 +212,7 @@ class LogScanner:
             return
         self.found.time = self._find_time(lines, at)
         reader = TracebackReader()
-        reader.start_traceback(lines[at], self.name, number, self.found.time)
+        reader.start_traceback(lines[at], self.name, number, self.found.time, _read_logged_time(lines[max(0, at - 1)]))
         if reader.rank in self._readers or len(self._readers) < READERS:
             self._readers[reader.rank] = reader
 
@@ -328,6 +330,13 @@ class LogScanner:
             self._feed_readers(line)
             if HEAD in line:  # another traceback, of the next part
                 self._readers.pop(find_prefix_rank(line[:200].decode("utf-8", "replace")), None)
+
+
+def _read_logged_time(line: bytes) -> float | None:
+    """Return the time of a logger's line that reports an error: the traceback below it is part of the report."""
+    return (
+        timestamps.parse_timestamp(line[:400].decode("utf-8", "replace")) if _ERROR_LEVEL.search(line[:200]) else None
+    )
 
 
 def _is_plain(line: bytes) -> bool:

@@ -10,8 +10,9 @@ _FULL = re.compile(
     r"(?<!\d)(20\d\d)[-/](\d\d)[-/](\d\d)[-T ]{1,2}(\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6})(?:\.(\d{3}))?)?"
     r"(Z|[+-]\d\d:?\d\d)?"
 )
-# I0701 12:00:00.123456 (glog; no year)   Jul  1 12:00:00 (syslog; no year)
-_GLOG = re.compile(r"(?:^|\W)[IWEF](\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{6})")
+# I0701 12:00:00.123456 (glog; no year)   [E130 12:00:00.123456789 (torch: its month may have one digit)
+# Jul  1 12:00:00 (syslog; no year)
+_GLOG = re.compile(r"(?:^|\W)[IWEF](\d{1,2})(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{6})")
 _SYSLOG = re.compile(r"^(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) {1,2}(\d{1,2}) (\d\d):(\d\d):(\d\d)")
 _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 NO_YEAR = 2000  # year of a line without one: such lines are compared with each other

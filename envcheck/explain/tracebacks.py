@@ -6,12 +6,14 @@ import re
 from dataclasses import replace
 
 from envcheck.core.messages import _
+from envcheck.explain import timestamps
 from envcheck.explain.diagnosis import RaisedException
 from envcheck.explain.exceptions.frames import parse_frame, parse_source
 from envcheck.explain.exceptions.message_lines import (
     DETAIL_LINES,
     count_wanted,
     is_message_line,
+    is_runtime_report,
     join_continuation,
     join_details,
 )
@@ -40,10 +42,15 @@ class TracebackReader:
     def __init__(self) -> None:
         self.open = False
 
-    def start_traceback(self, line: bytes, file: str, number: int, time: float | None) -> None:
+    def start_traceback(
+        self, line: bytes, file: str, number: int, time: float | None, own_time: float | None = None
+    ) -> None:
+        """Start with the head of a traceback; `own_time` is that of a logger's line to which it belongs."""
         found = _HEAD.match(sanitize_line(line[:1024]))
         self._ahead = found[1] if found else ""
         self._file, self._number, self._time = file, number, time
+        ahead_time = timestamps.parse_timestamp(self._ahead)
+        self._own_time = own_time if ahead_time is None else ahead_time
         self._frames: list[str] = []
         self._sources: list[str] = []
         self._headline, self._wanted, self._more = "", 0, MORE_LINES
@@ -84,6 +91,8 @@ class TracebackReader:
         if text is not None and find_prefix_rank(text) is None and is_handled(text):  # not of another rank
             self.open = False
             return replace(self._make_exception(self._headline), is_handled=True)
+        if text is not None and self._own_time is None and is_runtime_report(text):
+            self._own_time = timestamps.parse_timestamp(text)
         is_detail = text is not None and is_message_line(text)
         if text is not None and is_detail and text.strip():
             self._details.append(text.rstrip())
@@ -151,4 +160,5 @@ class TracebackReader:
             details=join_details(self._details),
             continuation=join_continuation(what, self._details),
             last=self._number + (self._last or self._read),
+            own_time=self._own_time,
         )

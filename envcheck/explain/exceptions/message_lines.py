@@ -18,6 +18,13 @@ _NO_DETAIL = re.compile(
     r"|^Set the environment variable \w{3,60}=\S{1,20} for |^Set TORCH\w{3,40}=\S{1,20} for "
     r"|^(?:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL)\b|^[-=*#+╭╰]{3}|^\$ "
 )
+# TorchNPU ends the message of each exception so: [ERROR] 2026-01-05-10:11:12 (PID:1, Device:0, RankID:0) ERR99999 ...
+_RUNTIME_REPORT = re.compile(r"^\[ERROR\] 20\d\d-\d\d-\d\d-[\d:]{8} \(PID:\d{1,9}, Device:")
+
+
+def is_runtime_report(text: str) -> bool:
+    """Return whether a line after an exception is the runtime's report of the same exception, with its time."""
+    return bool(_RUNTIME_REPORT.match(text))
 
 
 def is_message_line(text: str) -> bool:

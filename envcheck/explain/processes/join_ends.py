@@ -36,6 +36,7 @@ def _join_two(one: ProcessEnd, other: ProcessEnd) -> ProcessEnd:
         rank=more.rank if main.rank is None or (main.is_numbered and more.rank is not None) else main.rank,
         is_numbered=main.is_numbered and more.is_numbered,
         time=more.time if main.time is None else main.time,
+        is_estimate=main.is_estimate or main.time is None,
         step=more.step if main.step is None else main.step,
         work=more.work if main.work is None else main.work,
     )
@@ -127,7 +128,8 @@ def _name_rank(end: ProcessEnd, log: str, reports: Sequence[ReportedEnd]) -> Pro
 
 def _complete_end(end: ProcessEnd, one: ReportedEnd) -> ProcessEnd:
     time = one.time if end.time is None else end.time
-    end = replace(end, is_first=one.is_first, time=time, host=end.host or one.host)
+    is_estimate = end.time is not None and (end.is_estimate or end.how in ("running", "finished"))
+    end = replace(end, is_first=one.is_first, time=time, is_estimate=is_estimate, host=end.host or one.host)
     return end if end.how not in ("running", "finished") else replace(end, how=_judge_code(one), reason=_say_code(one))
 
 

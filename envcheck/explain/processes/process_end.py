@@ -22,6 +22,7 @@ LOGS_YEAR_2002 = 1009843200.0  # earlier times are of lines without a year
 class ProcessEnd:
     """The end of one process; `reason` and `place` are from its log, `work` is its last collective operation.
 
+    `is_estimate`: the time is that of an earlier line, good only to compare processes.
     `is_first`: its launcher noticed it before the others.  `is_numbered`: its rank is only a number in the log's name.
     """
 
@@ -39,11 +40,16 @@ class ProcessEnd:
     line: int = 0
     is_first: bool = False
     is_numbered: bool = False
+    is_estimate: bool = False
 
     @property
     def clock(self) -> str:
-        """The time of day as the log has it; "" without one."""
-        return "" if self.time is None else datetime.fromtimestamp(self.time, timezone.utc).strftime("%H:%M:%S")
+        """The time of day as the log has it; "" without one, or if only an earlier line has one."""
+        return (
+            ""
+            if self.time is None or self.is_estimate
+            else datetime.fromtimestamp(self.time, timezone.utc).strftime("%H:%M:%S")
+        )
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,8 @@ IN_CONTEXT = {
     "install.wheel_download",
     "paddle.nccl_library",
     "training.data_wait",
+    "network.loopback_master",
+    "python.device_number",
     "training.save_wait",
     "training.evaluation_wait",
     "training.compile_wait",

@@ -164,7 +164,7 @@ def test_killed_rank_has_no_line_of_its_own(tmp_path: Path) -> None:
     report = make_report((1, 1, -9), [(0, 0, -15), (2, 2, -15), (3, 3, -15)])
     found = explainer.explain_files([write_job(tmp_path, {0: LOST, 1: "", 2: LOST, 3: ""}, report)])
 
-    assert found.summary == "rank 1 failed first (10:00:04, SIGKILL, last step 4); ranks 0 and 2-3 stopped after it"
+    assert found.summary == "rank 1 failed first (SIGKILL, last step 4); ranks 0 and 2-3 stopped after it"
     assert found.diagnoses[0].name in ("host.killed", "exit.sigkill")
     assert {one.caused_by for one in found.diagnoses[1:]} == {found.diagnoses[0].name}
 
@@ -174,7 +174,7 @@ def test_exit_code_without_a_traceback(tmp_path: Path) -> None:
     report = make_report((3, 3, 3), [(0, 0, -15), (1, 1, -15), (2, 2, -15)])
     found = explainer.explain_files([write_job(tmp_path, {0: LOST, 1: "", 2: LOST, 3: ""}, report)])
 
-    assert str(found.summary).startswith("rank 3 failed first (10:00:04, exit code 3, last step 4)")
+    assert str(found.summary).startswith("rank 3 failed first (exit code 3, last step 4)")
 
 
 def test_exception_outranks_what_the_launcher_saw_first(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_exception_outranks_what_the_launcher_saw_first(tmp_path: Path) -> None:
     report = make_report((0, 0, 1), [(1, 1, -15), (2, 2, -15), (3, 3, 1)])
     found = explainer.explain_files([write_job(tmp_path, {0: LOST, 1: "", 2: LOST, 3: KEY_ERROR}, report)])
 
-    assert str(found.summary).startswith("rank 3 failed first (10:00:04, KeyError: 'labels' at train.py:21")
+    assert str(found.summary).startswith("rank 3 failed first (KeyError: 'labels' at train.py:21")
 
 
 def test_hanging_rank_was_ended_by_the_launcher(tmp_path: Path) -> None:
@@ -371,4 +371,4 @@ def test_report_of_deepspeed(tmp_path: Path) -> None:
     text = node + "loading\n" * 9000 + DEEPSPEED.replace("=2'", "=1'")
     found = explainer.explain_files([write_folder(tmp_path, {"launcher.log": text, **steps})])
 
-    assert found.summary == "rank 3 failed first (10:00:05, SIGKILL, last step 5)"
+    assert found.summary == "rank 3 failed first (SIGKILL, last step 5)"

@@ -18,7 +18,7 @@ STEPS = [
     f"[2025-10-11 15:{at // 60:02}:{at % 60:02},000] [INFO] iteration {at:8}/ 9000 | lm loss: 1.23" for at in range(560)
 ]
 KEY_ERROR = [
-    "[2025-10-11 15:09:34,100] [INFO] loading the next shard",
+    "[2025-10-11 15:09:34,100] [ERROR] the loader stopped",
     "Traceback (most recent call last):",
     '  File "/w/train.py", line 45, in <module>',
     "    main()",
@@ -579,3 +579,33 @@ def test_lost_peers_of_another_pod_are_a_consequence() -> None:
         ("host.permission", ""),
         ("network.peer_gone", "host.permission"),
     ]
+
+
+def test_time_of_an_earlier_line_is_not_shown(tmp_path: Path) -> None:
+    """A timeout or exception without a time of its own gets none, not that of the last line with a time."""
+    ready = "[2025-10-11 15:00:01,100] [INFO] ready"
+    waits = "[E ProcessGroupNCCL.cpp:475] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1)"
+    found = explain_folder(tmp_path, {"rank0.log": [ready, waits], "rank1.log": [ready, *KEY_ERROR[1:]]})
+
+    assert found.summary == (
+        "rank 1 failed first (KeyError: 'images' at data.py:7); rank 0 waited for it and timed out"
+    )
+
+
+def test_failed_hccl_call_waited(tmp_path: Path) -> None:
+    """A rank in whose collective HCCL timed out waited; the report of TorchNPU has the time of an exception."""
+    report = "[ERROR] 2025-10-11-15:{}:00 (PID:77, Device:0, RankID:{}) ERR99999 UNKNOWN application exception"
+    call = [*KEY_ERROR[1:-1], "RuntimeError: Run:a.cpp:1 OPS function error: HcclAllreduce, error code is 6"]
+    found = explain_folder(
+        tmp_path,
+        {
+            "rank_0.log": [*KEY_ERROR[1:], report.format("05", 0)],
+            "rank_1.log": [*call, report.format("07", 1)],
+            "rank_2.log": [*call, report.format("07", 2)],
+        },
+    )
+
+    assert found.summary == (
+        "rank 0 failed first (15:05:00, KeyError: 'images' at data.py:7); "
+        "ranks 1-2 waited for it and timed out at 15:07:00"
+    )
