@@ -128,7 +128,7 @@ def _render_lines(report: ExplainReport, style: Style) -> Iterator[str]:
         yield from _render_brief(one, style)
     if rest:
         yield ""
-    if report.raised:
+    if report.raised and not _is_shown(report.raised, report.diagnoses):
         yield from _render_exception(report.raised, style)
         yield ""
     if report.verdict in QUIET:
@@ -203,6 +203,12 @@ def _render_brief(one: Diagnosis, style: Style) -> Iterator[str]:
     yield from _wrap_text(translate(text), style, "", "    ")
     for line in one.evidence[:1]:
         yield from _wrap_text(f"| {_format_place(line)}{_quote_line(line)[:160]}", style, "    ", "    | ")
+
+
+def _is_shown(raised: RaisedException, diagnoses: Iterable[Diagnosis]) -> bool:
+    """Return whether the exception is a single line that is evidence already."""
+    places = {(line.file, line.line) for one in diagnoses for line in one.evidence}
+    return not raised.raised_in and (raised.file, raised.line) in places
 
 
 def _render_exception(raised: RaisedException, style: Style) -> Iterator[str]:

@@ -201,7 +201,19 @@ class DiagnosisValues(Keys):
 
 
 # Of an exception, what only its own explanation uses.
-INNER_KEYS = ("time", "frames", "sources", "rank", "end", "is_cut", "details", "continuation", "last", "is_handled")
+INNER_KEYS = (
+    "time",
+    "own_time",
+    "frames",
+    "sources",
+    "rank",
+    "end",
+    "is_cut",
+    "details",
+    "continuation",
+    "last",
+    "is_handled",
+)
 
 
 class RaisedExceptionValues(Keys, like=RaisedException, without=INNER_KEYS):

@@ -133,7 +133,7 @@ def test_a_log_with_many_forms() -> None:
         took.append(time.thread_time() - began)
 
         assert document.kind == "log"
-    assert took[1] < 8 * took[0] + 0.1
+    assert took[1] < 12 * took[0] + 0.2  # sixteen times as long with every form
 
 
 def test_a_masked_reading_has_the_unit_of_most_rows() -> None:

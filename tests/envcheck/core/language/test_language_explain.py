@@ -36,7 +36,7 @@ WRITTEN: dict[str, Callable[[str], list[str]]] = {
 }
 NAMES = (
     "expandable segments|token id|envcheck (?:explain|train|plan|provision|doctor)"
-    "|rank table|fabric manager|local rank|Xid|launch failed requeued held"
+    "|rank table|fabric manager|local rank|Xid|launch failed requeued held|cpu host"
 )
 LOG = """
 RuntimeError: [rank3] EI0006 Getting socket times out. Reason: Remote Rank did not send the data in time.
@@ -74,6 +74,7 @@ def test_each_code_is_said_in_chinese(family: str, chinese: None) -> None:
     texts = {one.name for one in known if one.name} | {
         code for code in asked if " " in code
     }  # a message is its own code
+    texts |= {text.replace(": ", "：") for text in texts}
     names = "|".join(map(re.escape, sorted(texts, key=len, reverse=True)))
     left = [found for screen in screens for found in _english(re.sub(names, "", screen) if names else screen)]
 
