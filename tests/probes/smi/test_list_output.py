@@ -128,12 +128,18 @@ def test_a_log_with_many_forms() -> None:
     took = []
     for forms in (500, 2000):
         text = make_log(forms)
-        began = time.thread_time()
-        document = nvidia_smi.parse(text)
-        took.append(time.thread_time() - began)
+        took.append(min(measure_parsing(text) for _unused in range(3)))  # other work on the machine only adds time
+    assert took[1] < 8 * took[0] + 0.1
 
-        assert document.kind == "log"
-    assert took[1] < 12 * took[0] + 0.2  # sixteen times as long with every form
+
+def measure_parsing(text: str) -> float:
+    """Return the processor time in seconds of reading the log."""
+    began = time.thread_time()
+    document = nvidia_smi.parse(text)
+    took = time.thread_time() - began
+
+    assert document.kind == "log"
+    return took
 
 
 def test_a_masked_reading_has_the_unit_of_most_rows() -> None:
