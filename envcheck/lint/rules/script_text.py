@@ -157,6 +157,18 @@ def _read_first_word(raw: bytes) -> str:
     return raw.decode("utf-8", "replace").split()[0][:60]
 
 
+def _is_continued(raw: bytes) -> bool:
+    """Return whether the last line but comments and empty ones ends with a backslash."""
+    end = len(raw)
+    while end > 0:
+        start = raw.rfind(b"\n", 0, end) + 1
+        line = raw[start:end].strip()
+        if line and not line.startswith(b"#"):
+            return line.endswith(b"\\")
+        end = start - 1
+    return False
+
+
 def find_orphan_option(context: LintContext) -> Iterator[Remark]:
     """Find lines that begin with an option: the shell runs it as a command."""
     for script, command in context.find_commands():
@@ -171,7 +183,7 @@ def find_orphan_option(context: LintContext) -> Iterator[Remark]:
             if before.endswith(b";") and not alone and script.block.is_script and not script.block.console:
                 seen = _("{word} starts a command: the ; before it ends the previous one", word=first.text[:60])
                 yield fail(first, seen, _("Remove the ;."))
-            if before.endswith(b"\\") or script.block.console or not alone:
+            if _is_continued(before) or script.block.console or not alone:
                 continue  # reported on the interrupted line; or a guess of the grammar after a parse error
             if not script.block.is_script and not _follows_program(before):
                 continue  # options that a document lists, without their command

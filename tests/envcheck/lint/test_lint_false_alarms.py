@@ -218,3 +218,12 @@ def test_commands_in_documents_still_fail() -> None:
     failed = {remark.rule for remark in result.remarks if remark.severity is Status.FAIL}
 
     assert {"shell.orphan_option", "shell.spaced_assignment"} <= failed
+
+
+def test_comment_between_options_is_one_mistake() -> None:
+    """The comment ends the command; no backslash is missing on the line before."""
+    text = "torchrun train.py \\\n    # the model\n\n    # its size\n    --model small \\\n    --bf16\n"
+
+    rules = [rule for rule, _seen in list_remarks(lint_text("run.sh", text)) if rule.startswith("shell.")]
+
+    assert rules == ["shell.cut_off"]
