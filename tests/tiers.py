@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 import pytest
+from _pytest.mark import ParameterSet
 
 TIERS = {
     "fast": "needs no network, no root and no other program than Python; what has no mark and no fixture of `real`",
@@ -79,6 +80,8 @@ def thin_out(keep: int, cases: Iterable[object]) -> list[object]:
 
 
 def _mark_extended(case: object) -> object:
+    if isinstance(case, ParameterSet):
+        return pytest.param(*case.values, id=case.id, marks=pytest.mark.extended)
     values = case if isinstance(case, tuple) else (case,)
     return pytest.param(*values, marks=pytest.mark.extended)
 

@@ -21,6 +21,7 @@ from envcheck.vendors import VENDORS
 from tests.envcheck.checks.doctor_helpers import MACHINES, simulate_machine
 from tests.envcheck.checks.test_doctor_machines import PAIRS
 from tests.envcheck.report.report_helpers import NOW, make_machine_report
+from tests.tiers import thin_out
 
 parser = pytest.importorskip("prometheus_client.parser", reason="prometheus-client is in the extra `test`")
 
@@ -130,7 +131,7 @@ def run_doctor(name: str, *wishes: str) -> DoctorReport:
 TOGETHER = [(name, "card-lost+memory-held") for name in ("atlas-800t-a2", "bi-v150x8", "h200x8")]
 
 
-@pytest.mark.parametrize(("name", "wishes"), [*((name, "") for name in MACHINES), *TOGETHER, *PAIRS])
+@pytest.mark.parametrize(("name", "wishes"), [*((name, "") for name in MACHINES), *TOGETHER, *thin_out(40, PAIRS)])
 def test_all_formats_say_one_status(name: str, wishes: str) -> None:
     """Read back from each format, of one machine and of a fleet, each check has one status, and everywhere the same."""
     report = run_doctor(name, *filter(None, wishes.split("+")))

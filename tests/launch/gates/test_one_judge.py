@@ -41,7 +41,8 @@ GATES = {
 }
 IN_DOCTOR = ("job.architecture", "job.driver", "job.firmware")
 FAULTS = ("", "card-lost", "memory-held", "shm-small", "driver-old")
-QUICK = ("atlas-800t-a2", "bi-v150x8")
+# A machine's mark: one of each vendor runs in the gate.
+MARKS = {"atlas-800t-a2": (), "bi-v150x8": (), "h200x8": pytest.mark.slow, "p800x8": pytest.mark.slow}
 JUDGED = (Status.WARN, Status.FAIL)
 
 
@@ -51,7 +52,7 @@ def make_cases() -> Iterator[object]:
         described = machine_file.load_machine(name)
         known = {"", *faults.list_applicable_faults(described)}
         for fault in (wish for wish in FAULTS if wish in known):
-            marks = () if name in QUICK else pytest.mark.slow
+            marks = MARKS.get(name, pytest.mark.extended)
             yield pytest.param(name, _add_size(fault, described), id=f"{name}-{fault}", marks=marks)
 
 
