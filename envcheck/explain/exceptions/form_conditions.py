@@ -301,6 +301,14 @@ def _describe_change(change: api_changes.ApiChange, name: str) -> Values:
     }
 
 
+def _is_own_layer(fit: FittingForm) -> Values | None:
+    """The layers of torch are called by code that is in no package."""
+    calling = next((frame for frame in reversed(fit.frames) if raised_place.find_package(frame) != "torch"), "")
+    if not calling or raised_place.find_package(calling):
+        return None
+    return {**fit.groups, "owner": raised_place.shorten_place(calling)}
+
+
 def _misses_column(fit: FittingForm) -> Values | None:
     """The message names a field, or code that prepares data, or that takes a part of a batch, misses a key."""
     if "missing" not in fit.groups:
@@ -356,6 +364,8 @@ CONDITIONS: Mapping[str, Condition] = {
     "vocabulary_degree": partial(_is_called_with, "vocab"),
     "expert_degree": partial(_is_called_with, "expert"),
     "numbers_not_divisible": _name_divided,
+    "layer_input": _is_own_layer,
+    "own_shapes": _is_own_layer,
     "missing_column": _misses_column,
     "missing_key": _misses_key,
 }
