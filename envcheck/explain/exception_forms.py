@@ -41,13 +41,13 @@ _PHASE = re.compile(r"backward\(|\.(?:compute_metrics|preprocess_logits_for_metr
 # Forms for which the whole traceback tells the phase.
 _BY_PHASE = ("memory_", "own_metrics", "unset_before_training", "data_parallel")
 # Entries that say more than a form, unless it begins so.
-_ONLY_AS = {
+_ONLY_AS: Mapping[str, str | tuple[str, ...]] = {
     "python.submodule": "imported_part",
     "model.ragged": "own_metrics",
     "model.missing_file": "missing_folder",
     "memory.card": "memory_",
     "training.dtypes": "data_parallel",
-    "options.devices_differ": "data_parallel",
+    "options.devices_differ": ("data_parallel", "optimizer_device"),
 }
 # What is None, in the source line, by the end of the message.
 _NONE_OWNERS = {

@@ -15,7 +15,10 @@ Values = Mapping[str, str]
 _DATA_CODE = re.compile(
     r"data|tokenize_|preprocess|collat|convert|sampl|_map|template|prompt|reward|batch", re.IGNORECASE
 )
-_DATA_PART = re.compile(r"\b(?:batch|features?|examples?|samples?|rows?|inputs)\[['\"]")
+_DATA_PART = re.compile(
+    r"\b(?:batch|features?|examples?|samples?|rows?|inputs)\[['\"]"
+    r"|\bfor \w{1,20} in (?:inputs|batch|features|examples|samples)\b"
+)
 _DATA_FIELD = re.compile(
     r"KeyError: ['\"](?:texts?|messages|conversations?|prompts?|chosen|rejected|instruction|query|response)['\"]$"
 )
@@ -301,6 +304,14 @@ def _describe_change(change: api_changes.ApiChange, name: str) -> Values:
     }
 
 
+def _is_own_layer(fit: FittingForm) -> Values | None:
+    """The layers of torch are called by code that is in no package."""
+    calling = next((frame for frame in reversed(fit.frames) if raised_place.find_package(frame) != "torch"), "")
+    if not calling or raised_place.find_package(calling):
+        return None
+    return {**fit.groups, "owner": raised_place.shorten_place(calling)}
+
+
 def _misses_column(fit: FittingForm) -> Values | None:
     """The message names a field, or code that prepares data, or that takes a part of a batch, misses a key."""
     if "missing" not in fit.groups:
@@ -356,6 +367,8 @@ CONDITIONS: Mapping[str, Condition] = {
     "vocabulary_degree": partial(_is_called_with, "vocab"),
     "expert_degree": partial(_is_called_with, "expert"),
     "numbers_not_divisible": _name_divided,
+    "layer_input": _is_own_layer,
+    "own_shapes": _is_own_layer,
     "missing_column": _misses_column,
     "missing_key": _misses_key,
 }
