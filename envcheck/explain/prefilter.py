@@ -43,6 +43,7 @@ WORDS = (
     "as root", "evict", "pressure", "n''t", "unavailable key",
     "no solution", "nothing prov", "agenotfound", "could be f",
     "same columns", "reported lower", "low realmemory", "low socket", "differs", "overused", "no makefile",
+    "expected", "unbound", "removed from", "blocked for", "lockup", "panic: ",
 )  # fmt: skip
 # Messages of the C library and of the vendors' tools in a Chinese locale.
 CHINESE = (
