@@ -42,7 +42,6 @@ IN_CONTEXT = {
     "options.single_card",
     "install.index_unreachable",
     "install.package_fault",
-    "install.python_fault",
     "install.stale_build",
     "install.wheel_download",
     "paddle.nccl_library",
