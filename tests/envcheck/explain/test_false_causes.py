@@ -618,3 +618,17 @@ def test_duration_is_no_code() -> None:
     assert "acl.resource" not in {
         one.name for one in explain_text("frob failed: wait timeout after 300000ms, error").diagnoses
     }
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "jsonschema.exceptions.ValidationError: Additional properties are not allowed ('frob' was unexpected)",
+        "WARNING: could not open image /data/7.jpg, skipped",
+        'level=error msg="the object has been modified; please apply your changes to the latest version"',
+        "yaml.parser.ParserError: while parsing a flow sequence: did not find expected ',' or ']'",
+    ],
+)
+def test_messages_of_other_programs_are_of_no_tool(line: str) -> None:
+    """Words that programs share with kubectl and container engines are no message of these."""
+    assert {one.name for one in explain_text(line).diagnoses}.isdisjoint({"kubernetes.fault", "container.fault"})
