@@ -116,7 +116,8 @@ def extract_toml(
             (key, value) if tables & {*path} else (value,) if key in keys or values & {*path} else ()
         )
         if "meanings" in options:
-            messages = tuple(value.split(CODE_MEANING)[1:]) or (value,)
+            own, *parts = value.split(CODE_MEANING)  # a part `@CODE` is that of another row
+            messages = tuple(part for part in parts if part[:1] != "@") if parts else (own,)
         for message in messages:
             if SENTENCE.search(message) and not ADDRESS.fullmatch(message):
                 line = text.count("\n", 0, max(text.find(value[:40]), 0)) + 1

@@ -38,7 +38,7 @@ def compile_pattern(text: str) -> re.Pattern[str]:
     """
     text = _KEYS.sub(lambda found: f"(?:{'|'.join(_list_alternatives(found[1]))})", text)
     if text.startswith("@"):
-        text = _AS_CODE + text[1:] + r")(?![\d.]\d)(?!\d)"
+        text = _AS_CODE + text[1:] + r")(?![\d.]\d)(?!\d| ?(?:ms|milliseconds|seconds|bytes)\b)"
     if _ENDLESS.search(_SKIP.sub("", text)):
         raise ValueError(f"the pattern {text!r} repeats without a bound")
     try:
@@ -143,9 +143,9 @@ def parse_entry(raw: Mapping[str, Any], area: str) -> CatalogueEntry:
 
 
 def _list_near(word: str) -> list[str]:
-    """The word, or the keys of the table that it names, in lower case and without stars."""
+    """The word, or of each key of the table that it names the longest part without stars, in lower case."""
     found = _KEYS.fullmatch(word)
-    return [key.lower().rstrip("*") for key in codes.load_code_tables()[found[1]]] if found else [word]
+    return [max(key.lower().split("*"), key=len) for key in codes.load_code_tables()[found[1]]] if found else [word]
 
 
 def _match_whole_word(text: str) -> str:

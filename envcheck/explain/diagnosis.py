@@ -100,6 +100,7 @@ class RaisedException:
     frames: tuple[str, ...] = ()  # the innermost ones, the last one last
     sources: tuple[str, ...] = ()  # their source lines
     rank: int | None = None  # which the launcher put before the lines
+    unit: str = ""  # the pod or container that its tool put before the lines
     end: int = 0  # line of the exception itself
     details: str = ""  # lines after the first that may belong to its message
     continuation: str = ""  # those of them that certainly do

@@ -284,7 +284,7 @@ def _find_unknown_exception(scan: LogFindings, end: ProcessEnd, told: Sequence[D
     """Return the exception that ended the process, unless an entry knows it or what led to it."""
     known = process_ends.list_known_lines(scan, load_index().entries)
     shared = len({one.rank for one in scan.raised} - {None}) > 1
-    raised = process_ends.find_own_exception(scan, end.rank if shared else None)
+    raised = process_ends.find_own_exception(scan, end.rank if shared else None, end.unit)
     if raised is None or (raised.is_cut and any(one.kind in LOUD for one in told)):
         return None
     entry = process_ends.find_entry_of(raised, known)

@@ -14,10 +14,10 @@ from envcheck.explain.processes.line_prefix import find_own_text
 from envcheck.explain.word_search import WordSearch
 
 # Lines that mention an error without reporting one: source code in a traceback, printed settings, messages at INFO
-# level, counts of zero.
+# level, counts of zero.  Not what a step of BuildKit prints (`#8 3.1 `).
 _QUOTES = re.compile(
     r"^\s{2,60}(?:raise|except|assert|return|elif|if|else|with|def|class|import|from|for|while|try)\b(?! of )"
-    r"|^\s{2,60}(?:logger|logging|warnings|warn|self|print)[.(]|^\s{0,60}(?:#|//|\^{3}|~{3})"
+    r"|^\s{2,60}(?:logger|logging|warnings|warn|self|print)[.(]|^\s{0,60}(?:#(?!\d{1,4} (?:\d|[A-Z]{5}))|//|\^{3}|~{3})"
     r"|^\s{0,8}(?:--[\w-]{2,40}[ =]|export |(?!E[A-Z]{2,14}\b)[A-Z][A-Z_]{3,40}=)"
 )
 _TOLD = re.compile(
@@ -40,6 +40,7 @@ MATCHED_IN_INFO_LINES = {
     "launcher.paddle_waits",
     "ray.rollout_waits",
     "scheduler.step_waits",
+    "host.hung_task",
 }
 
 

@@ -26,7 +26,7 @@ from envcheck.explain.processes import pods
 from envcheck.explain.processes.launcher_report import ReportedEnd, read_launcher_report
 from envcheck.explain.processes.loss_value import ends_without_loss
 from envcheck.explain.processes.progress import ProgressMarks
-from envcheck.explain.processes.rank_names import find_prefix_rank
+from envcheck.explain.processes.rank_names import find_prefix_rank, find_prefix_unit
 from envcheck.explain.tracebacks import TracebackReader
 
 SHOWN = 3  # first lines of each entry that are kept, no two equal except for figures
@@ -41,7 +41,7 @@ IGNORED = b"Exception ignored "  # in the line before a traceback of a clean-up,
 BUFFER = 1 << 13  # bytes of step output that a process may buffer until it ends, and which then follow its error
 Line = TypeVar("Line", Evidence, RaisedException)
 FRAMES, FOLLOWING = 80, 6  # lines before and after an exception without a head that are read
-_MAYBE_RANK = re.compile(rb"(?i:rank|default)[_ ]?\d|\d\]<std")
+_MAYBE_RANK = re.compile(rb"(?i:rank|default)[_ ]?\d|\d\]<std|^\[pod/|^[a-z][\w.-]{1,60} {1,12}\|")
 _STEP = re.compile(rb"\bloss['\"]?\s?[:=]\s?['\"]?\d|\btrain_runtime\b")
 
 
@@ -63,15 +63,17 @@ class EntryHits:
     last: int = 0  # line
     last_line: bytes = b""
     shown: list[MatchedLine] = field(default_factory=list)
-    by_rank: dict[int, tuple[int, bytes]] = field(default_factory=dict)  # the first line of each rank in its prefix
+    # The first line of each rank, and of each pod or container, in its prefix.
+    by_rank: dict[int | str, tuple[int, bytes]] = field(default_factory=dict)
 
     def count_line(self, number: int, line: bytes) -> None:
         """Count a line, and keep it if it is the first of its rank."""
         self.count, self.last, self.last_line = self.count + 1, number, line
         if _MAYBE_RANK.search(line, 0, PREFIX) and len(self.by_rank) < RANKS:
-            rank = find_prefix_rank(line[:PREFIX].decode("utf-8", "replace"))
-            if rank is not None:
-                self.by_rank.setdefault(rank, (number, line))
+            text = line[:PREFIX].decode("utf-8", "replace")
+            rank, unit = find_prefix_rank(text), find_prefix_unit(text)
+            if unit or rank is not None:
+                self.by_rank.setdefault(unit if rank is None else rank, (number, line))
 
     @property
     def first_lines(self) -> list[Evidence]:

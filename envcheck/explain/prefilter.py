@@ -43,6 +43,9 @@ WORDS = (
     "as root", "evict", "pressure", "n''t", "unavailable key",
     "no solution", "nothing prov", "agenotfound", "could be f",
     "same columns", "reported lower", "low realmemory", "low socket", "differs", "overused", "no makefile",
+    "expected", "unbound", "removed from", "blocked for", "lockup", "panic: ",
+    "waiting to start", "is expired", "compromised",
+    "installable", "no rule", "provided by", "also in pack", "changed sign",
 )  # fmt: skip
 # Messages of the C library and of the vendors' tools in a Chinese locale.
 CHINESE = (

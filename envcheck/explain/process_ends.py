@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from envcheck.explain import timestamps
 from envcheck.explain.diagnosis import CatalogueEntry, Evidence, RaisedException
@@ -53,13 +53,13 @@ def _select_reports(scans: Sequence[LogFindings]) -> list[list[ReportedEnd]]:
     return [[one for one in scan.reported if are_ranks or not one.is_task] for scan in scans]
 
 
-def find_own_exception(scan: LogFindings, rank: int | None = None) -> RaisedException | None:
+def find_own_exception(scan: LogFindings, rank: int | None = None, unit: str = "") -> RaisedException | None:
     """Return the last exception after which the process did not continue, and that is its own.
 
     One whose own line the log lacks is returned only if the log has no whole one, and one after which the program was
     to continue only if there is no other.
     """
-    mine = [one for one in scan.raised if one.rank == rank or rank is None]
+    mine = [one for one in scan.raised if (one.rank == rank or rank is None) and unit in ("", one.unit)]
     after = [one for one in mine if scan.may_end_training(max(one.line, one.end)) and not is_notice(one.text)]
     if any(not one.is_cut for one in scan.raised):
         after = [one for one in after if not one.is_cut]
@@ -105,6 +105,10 @@ def _list_ends_of_log(
     scan: LogFindings, entries: Mapping[str, CatalogueEntry], reports: Sequence[ReportedEnd]
 ) -> Iterator[ProcessEnd]:
     known = list_known_lines(scan, entries)
+    if len(units := _group_by_unit(scan, known)) > 1:
+        for unit, mine in units.items():
+            yield replace(_make_end(scan, None, mine, shared=True, unit=unit), host=unit, unit=unit)
+        return
     printed = [one.rank for one in scan.raised]
     by_rank: dict[int | None, list[_KnownLine]] = {}
     for one in known:
@@ -119,11 +123,22 @@ def _list_ends_of_log(
         yield _make_end(scan, rank, by_rank.get(rank, []), shared=True)
 
 
-def _make_end(scan: LogFindings, rank: int | None, known: Sequence[_KnownLine], shared: bool) -> ProcessEnd:
+def _group_by_unit(scan: LogFindings, known: Sequence[_KnownLine]) -> dict[str, list[_KnownLine]]:
+    """Return the known lines of each pod or container that its tool put before the lines; empty without any."""
+    units: dict[str, list[_KnownLine]] = {one.unit: [] for one in scan.raised if one.unit}
+    for one in known:
+        if unit := rank_names.find_prefix_unit(one.line.text):
+            units.setdefault(unit, []).append(one)
+    return units
+
+
+def _make_end(
+    scan: LogFindings, rank: int | None, known: Sequence[_KnownLine], shared: bool, unit: str = ""
+) -> ProcessEnd:
     peers = rank_names.read_peers(
         [*(one.line.text for one in known), *(() if shared else (line.text for line in scan.odd))]
     )
-    how, known_line, raised = _judge_end(scan, rank if shared else None, known)
+    how, known_line, raised = _judge_end(scan, rank if shared else None, known, unit)
     text, line = _describe_end(known_line, raised)
     time, own_time = _find_time(known_line, raised), _find_own_time(known_line, raised)
     in_path = None if shared else rank_names.find_rank(scan.name)
@@ -131,6 +146,8 @@ def _make_end(scan: LogFindings, rank: int | None, known: Sequence[_KnownLine], 
     is_rank = rank_names.is_of_one_rank(scan.name) and rank_names.find_local_rank(scan.name) is None
     named = (in_path, peers.own) if is_rank else (peers.own, in_path)
     last = scan.progress.last
+    if last and unit and rank_names.find_prefix_unit(last.text.decode("utf-8", "replace")) != unit:
+        last = None
     return ProcessEnd(
         log=scan.name,
         how=how,
@@ -158,9 +175,9 @@ def _find_collective(raised: RaisedException | None) -> str:
 
 
 def _judge_end(
-    scan: LogFindings, rank: int | None, known: Sequence[_KnownLine]
+    scan: LogFindings, rank: int | None, known: Sequence[_KnownLine], unit: str
 ) -> tuple[EndKind, _KnownLine | None, RaisedException | None]:
-    raised = find_own_exception(scan, rank)
+    raised = find_own_exception(scan, rank, unit)
     entry = find_entry_of(raised, known) if raised else None
     causes = [one for one in known if one.entry.kind == "cause" and not one.entry.peer]
     is_past = bool(raised and raised.is_handled and causes)  # the program continued, and something else ended it

@@ -31,7 +31,7 @@ from envcheck.explain.prefilter import DIGITS, select_lines
 from envcheck.explain.processes.pods import list_recoveries, list_sections
 from envcheck.explain.processes.printed_data import SampleReader, is_boxed
 from envcheck.explain.processes.progress import feed_progress
-from envcheck.explain.processes.rank_names import find_prefix_rank
+from envcheck.explain.processes.rank_names import find_prefix_rank, find_prefix_unit
 from envcheck.explain.tracebacks import TracebackReader
 
 # Known lines (without digits), and their bytes, after which they are discarded.
@@ -82,7 +82,8 @@ class LogScanner:
     _fared: KnownOutcomes = field(default_factory=KnownOutcomes)
     _flood: bool = False
     _alarm: bool = False  # number of the last block's lines
-    _readers: dict[int | None, TracebackReader] = field(default_factory=dict)  # of open tracebacks, by rank
+    # Of open tracebacks, by rank and pod.
+    _readers: dict[tuple[int | None, str], TracebackReader] = field(default_factory=dict)
     _tracebacks: int = 0
     _samples: SampleReader = field(default_factory=lambda: SampleReader(()))  # of the current block
 
@@ -196,10 +197,10 @@ class LogScanner:
                 self._read_line(lines, at, key)
 
     def _feed_readers(self, line: bytes) -> None:
-        for rank, reader in list(self._readers.items()):
+        for key, reader in list(self._readers.items()):
             self._record_exception(reader.feed_line(line))
             if not reader.open:
-                del self._readers[rank]
+                del self._readers[key]
 
     def _record_exception(self, raised: RaisedException | None) -> None:
         if raised is not None:
@@ -213,8 +214,9 @@ class LogScanner:
         self.found.time = self._find_time(lines, at)
         reader = TracebackReader()
         reader.start_traceback(lines[at], self.name, number, self.found.time, _read_logged_time(lines[max(0, at - 1)]))
-        if reader.rank in self._readers or len(self._readers) < READERS:
-            self._readers[reader.rank] = reader
+        key = (reader.rank, reader.unit)
+        if key in self._readers or len(self._readers) < READERS:
+            self._readers[key] = reader
 
     def _read_line(self, lines: list[bytes], at: int, key: bytes) -> None:
         line = lines[at]
@@ -329,7 +331,8 @@ class LogScanner:
         while self._readers and (line := next(lines, None)) is not None:
             self._feed_readers(line)
             if HEAD in line:  # another traceback, of the next part
-                self._readers.pop(find_prefix_rank(line[:200].decode("utf-8", "replace")), None)
+                text = line[:200].decode("utf-8", "replace")
+                self._readers.pop((find_prefix_rank(text), find_prefix_unit(text)), None)
 
 
 def _read_logged_time(line: bytes) -> float | None:

@@ -20,17 +20,17 @@ from envcheck.explain.exceptions.message_lines import (
 from envcheck.explain.exceptions.notices import is_handled
 from envcheck.explain.log_text import sanitize_line
 from envcheck.explain.processes.line_prefix import drop_count
-from envcheck.explain.processes.rank_names import find_prefix_rank
+from envcheck.explain.processes.rank_names import find_prefix_rank, find_prefix_unit
 
 MAX_LINES = 600  # lines of one traceback; longer is none
 MORE_LINES = 1  # that a message goes on for if its first line ends with a colon
 _HEAD = re.compile(r"^(.{0,200}?)Traceback \(most recent call last\)")
 # A copy of a log may have lost its indentation: then source lines begin as the exception's line does.
 _LAST = re.compile(r"^(?!(?:else|try|finally|pass|continue|break|return|raise|yield)\b)[A-Za-z_][\w.]{0,200}(?::|$)")
-# Of torchrun --tee, mpirun, and hosts of pdsh.
+# Of torchrun --tee, mpirun, hosts of pdsh, pods of kubectl and containers of compose.
 _RANK = re.compile(
     r"(?:[\w.-]{1,60}: ?)?\[?(?:default|rank|node)?_?\d{1,5}[\]:]|\[[\w.-]{1,60}:\d{1,5}\]"
-    r"|(?=[\w.-]{0,59}\d)[\w.-]{1,60}: ?$",
+    r"|(?=[\w.-]{0,59}\d)[\w.-]{1,60}: ?$|\[pod/|(?=[\w.-]{0,59}\d)[\w.-]{1,60} {1,12}\|",
     re.IGNORECASE,
 )
 _FIGURES = re.compile(r"\d+")
@@ -57,7 +57,7 @@ class TracebackReader:
         self._details: list[str] = []
         self._end = self._last = 0  # number of lines up to the exception's own line, up to the end of its message
         self._after = 0  # number of lines read after its own line
-        self.rank = find_prefix_rank(self._ahead)
+        self.rank, self.unit = find_prefix_rank(self._ahead), find_prefix_unit(self._ahead)
         self._read, self._fresh = 0, True
         self.open = True
 
@@ -156,6 +156,7 @@ class TracebackReader:
             frames=tuple(self._frames[-12:]),
             sources=tuple(self._sources[-12:]),
             rank=self.rank,
+            unit=self.unit,
             end=self._number + (self._end or self._read),
             details=join_details(self._details),
             continuation=join_continuation(what, self._details),

@@ -97,7 +97,7 @@ def apply_reports(ends: Sequence[ProcessEnd], log: str, reports: Sequence[Report
             found.append(_make_end(log, one))
         else:
             found[mine] = _complete_end(found[mine], one)
-    return [end for end in found if end.log != log or end.rank is not None]  # the launcher's own end
+    return [end for end in found if end.log != log or end.rank is not None or end.unit]  # the launcher's own end
 
 
 def leave_out_others(ends: Sequence[ProcessEnd], launchers: Collection[str]) -> list[ProcessEnd]:
@@ -111,7 +111,9 @@ def leave_out_others(ends: Sequence[ProcessEnd], launchers: Collection[str]) -> 
     return [
         end
         for end in ends
-        if end.rank is not None or (end.log not in reporting and (end.how != "running" or end.step is not None))
+        if end.rank is not None
+        or end.unit
+        or (end.log not in reporting and (end.how != "running" or end.step is not None))
     ]
 
 

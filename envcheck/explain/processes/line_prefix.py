@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-# Ranks, times, levels, names of pods, units and programs.
+# Ranks, times, levels, names of pods, units and programs, steps of BuildKit.
 _AHEAD = re.compile(
-    r"(?:(?:\[[\w.:/ ,+-]{1,60}\]|\([\w =.:,-]{1,60}\)|[\w.-]{1,60} {1,8}\||\||(?:stdout|stderr) [FP]\b"
+    r"(?:(?:\[[\w.:/ ,+-]{1,60}\]|\[pod/[\w./-]{1,200}\]|\([\w =.:,-]{1,60}\)|[\w.-]{1,60} {1,8}\||\|"
+    r"|(?:#\d{1,4} )?\d{1,5}\.\d{1,3}(?= \S)|(?:stdout|stderr) [FP]\b"
     r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]{0,12}(?:Z|[+-]\d\d:?\d\d)?|\d\d-\d\d \d\d:\d\d:\d\d"
     r"|[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d(?: [\w.-]{1,60} [\w./-]{1,40}(?:\[\d{1,8}\])?:)?"
     r"|(?:INFO|ERROR|CRITICAL)\b|\d{1,5}:)[:,-]? {0,8}){1,6}"

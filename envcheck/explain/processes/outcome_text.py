@@ -67,9 +67,9 @@ def _describe_waiting(first: FirstFailedProcess, waited: Sequence[ProcessEnd]) -
 
 
 def name_process(end: ProcessEnd) -> Message:
-    """Return `rank 24 on node-3`, or the log's name."""
+    """Return `rank 24 on node-3`, or the name of the pod or of the log."""
     if end.rank is None:
-        return verbatim(end.log)
+        return verbatim(end.unit or end.log)
     if end.host:
         return _("rank {rank} on {host}", rank=end.rank, host=end.host)
     return _("rank {rank}", rank=end.rank)

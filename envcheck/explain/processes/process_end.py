@@ -24,6 +24,7 @@ class ProcessEnd:
 
     `is_estimate`: the time is that of an earlier line, good only to compare processes.
     `is_first`: its launcher noticed it before the others.  `is_numbered`: its rank is only a number in the log's name.
+    `unit`: the pod or container before its lines, in a log of several.
     """
 
     log: str
@@ -41,6 +42,7 @@ class ProcessEnd:
     is_first: bool = False
     is_numbered: bool = False
     is_estimate: bool = False
+    unit: str = ""
 
     @property
     def clock(self) -> str:

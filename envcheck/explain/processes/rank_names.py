@@ -34,6 +34,8 @@ _PREFIX = re.compile(
     r"|^(?:[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8} \d{4})?\[(?:\d{1,6},)?(\d{1,5})\]<std(?:out|err)>:",
     re.IGNORECASE,
 )
+# kubectl logs --prefix and docker compose put the pod or the container: [pod/sft-worker-2/main] and trainer-2  | .
+_UNIT = re.compile(r"\[pod/([\w.-]{1,253})/[\w.-]{1,63}\]|(?=[\w.-]{0,59}\d)([a-z][\w.-]{0,60}) {1,12}\|(?= |$)")
 _OWN = re.compile(
     r"\bRankID:(\d{1,5})\b|\[Rank (\d{1,5})\]|\bglobal rank[ :=]{1,3}\[?(\d{1,5})|\(rank[ :=](\d{1,5})\)", re.I
 )
@@ -150,3 +152,9 @@ def _list_named_ranks(line: str) -> list[int]:
     said = [part for pattern in _NAMED for found in pattern.finditer(line) for part in found.groups() if part]
     ranks = [int(number) for part in said for number in re.findall(r"\d{1,5}", part)]
     return [rank for rank in ranks if rank < 100_000]
+
+
+def find_prefix_unit(text: str) -> str:
+    """Return the pod or the container of compose that its tool put before a line; "" for none."""
+    found = _UNIT.match(text)
+    return found[1] or found[2] if found else ""

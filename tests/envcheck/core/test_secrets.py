@@ -33,6 +33,13 @@ def test_nothing_is_missed() -> None:
     assert 800 < sum(secrets.BLANK in redact_slowly(text) for text in texts) < 7_200
 
 
+def test_name_of_an_exception_is_no_secret() -> None:
+    """The words after the name of an exception are its message."""
+    said = "frob.NoCredentialsError: Unable to locate it; credentials: frob"
+
+    assert secrets.redact_text(said) == "frob.NoCredentialsError: Unable to locate it; credentials: ***"
+
+
 def test_words_of_a_command() -> None:
     """The value after a secret option is redacted whatever it looks like; numbers and options without a value are
     kept."""

@@ -41,6 +41,7 @@ IN_CONTEXT = {
     "nccl.host_memory",
     "options.single_card",
     "install.index_unreachable",
+    "install.package_fault",
     "install.stale_build",
     "install.wheel_download",
     "paddle.nccl_library",

@@ -570,3 +570,65 @@ def test_consequence_names_a_shown_cause() -> None:
     found = explain_text(f"error running hook #0: error running hook: exit status 1, stdout: x\n{line}").diagnoses
 
     assert {one.caused_by for one in found[1:]} <= {one.name for one in found}
+
+
+FULL = "RuntimeError: CUDA out of memory. Tried to allocate 7.00 GiB"
+BEFORE_THE_START = [
+    "fatal: destination path 'frob' already exists and is not an empty directory.",
+    "E: Unable to locate package frob",
+    "start.sh: line 7: [: -eq: unary operator expected",
+    "EnvironmentNameNotFound: Could not find conda environment: frob",
+    "sudo: a terminal is required to read the password",
+]
+
+
+@pytest.mark.parametrize("line", BEFORE_THE_START)
+def test_script_that_went_on_names_the_later_failure(line: str) -> None:
+    """What a script survives is shown, and is not the cause of what the program reports later; alone it is shown."""
+    alone = explain_text(line).diagnoses
+    both = explain_text(f"{line}\n{FULL}\n").diagnoses
+
+    assert [one.kind for one in alone] == ["symptom"]
+    assert both[0].kind == "cause"
+    assert both[0].name != alone[0].name
+    assert alone[0].name in [one.name for one in both]
+
+
+def test_environment_that_is_not_active_causes_a_missing_module() -> None:
+    """A module is missing because conda did not activate the environment."""
+    lines = "CondaError: Run 'conda init' before 'conda activate'\nModuleNotFoundError: No module named 'frob'\n"
+    first, second = explain_text(lines).diagnoses
+
+    assert (first.name, second.name, second.caused_by) == ("install.conda_fault", "python.module", first.name)
+    assert "source $(conda info --base)" in first.do
+
+
+@pytest.mark.parametrize("ahead", ["#7 1.234 ", "[pod/frob-worker-7-with-a-long-name-0a1b2c/main-container-of-it] "])
+def test_steps_of_an_image_and_pods_are_read(ahead: str) -> None:
+    """A line of a step of BuildKit is no comment, and what is put before a line does not hide its beginning."""
+    line = "python3: No module named frob"
+
+    assert [one.name for one in explain_text(ahead + line).diagnoses] == [
+        one.name for one in explain_text(line).diagnoses
+    ]
+
+
+def test_duration_is_no_code() -> None:
+    """A number of milliseconds after an error is no code of a library."""
+    assert "acl.resource" not in {
+        one.name for one in explain_text("frob failed: wait timeout after 300000ms, error").diagnoses
+    }
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "jsonschema.exceptions.ValidationError: Additional properties are not allowed ('frob' was unexpected)",
+        "WARNING: could not open image /data/7.jpg, skipped",
+        'level=error msg="the object has been modified; please apply your changes to the latest version"',
+        "yaml.parser.ParserError: while parsing a flow sequence: did not find expected ',' or ']'",
+    ],
+)
+def test_messages_of_other_programs_are_of_no_tool(line: str) -> None:
+    """Words that programs share with kubectl and container engines are no message of these."""
+    assert {one.name for one in explain_text(line).diagnoses}.isdisjoint({"kubernetes.fault", "container.fault"})

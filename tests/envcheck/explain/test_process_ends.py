@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -609,3 +610,24 @@ def test_failed_hccl_call_waited(tmp_path: Path) -> None:
         "rank 0 failed first (15:05:00, KeyError: 'images' at data.py:7); "
         "ranks 1-2 waited for it and timed out at 15:07:00"
     )
+
+
+def _put_ahead(ahead: str, lines: Iterable[str]) -> list[str]:
+    return [f"{ahead}{line}" for line in lines]
+
+
+@pytest.mark.parametrize(
+    "ahead", [("[pod/frob-worker-1/main] ", "[pod/frob-worker-2/main] "), ("frob-worker-1  | ", "frob-worker-2  | ")]
+)
+def test_pods_and_containers_in_one_log(ahead: tuple[str, str]) -> None:
+    """kubectl logs --prefix and docker compose put the process before each line: the one that failed first is named."""
+    waits = "torch.distributed.DistBackendError: NCCL error: remote process exited"
+    failed, waiting = _put_ahead(ahead[1], KEY_ERROR), _put_ahead(ahead[0], ["step 7 loss 1.2", waits])
+    mixed = [*failed[:1], waiting[0], *failed[1:], *waiting[1:]]
+    found = explainer.build_report([explainer._scan_lines("log", mixed)])
+
+    ends = {end.unit: end for end in found.ends}
+    assert ends["frob-worker-2"].how == "exception"
+    assert ends["frob-worker-1"].how in ("waited", "stopped")
+    assert ends["frob-worker-2"].step is None
+    assert str(found.summary).startswith("frob-worker-2 failed first")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shutil
 from collections.abc import Iterator
@@ -129,3 +130,11 @@ def test_a_vendor_brings_its_own_catalogue(tmp_path: Path, chinese: None, monkey
 
     assert language.translate(_("acme-smi lists {count} boards", count=2)) == "acme-smi 列出 2 块板卡"
     assert language.translate(_("not checked")) == "未检查"
+
+
+def test_part_of_another_row_is_no_message() -> None:
+    """A row of codes may point to a part of another row, which is extracted there."""
+    rows = b'[frob]\nseven = "x | a meaning of it | a remedy of it"\neight = "x | @seven | the other remedy"\n'
+    found = message_catalogue.extract_toml(io.BytesIO(rows), (), (), {"meanings": "yes"})
+
+    assert [text for _line, _kind, text, _notes in found] == ["a meaning of it", "a remedy of it", "the other remedy"]

@@ -37,6 +37,10 @@ WRITTEN: dict[str, Callable[[str], list[str]]] = {
 NAMES = (
     "expandable segments|token id|envcheck (?:explain|train|plan|provision|doctor)"
     "|rank table|fabric manager|local rank|Xid|launch failed requeued held|cpu host"
+    # commands within a remedy
+    "|(?:apptainer|apt|apt-get|apt-cache|apk|aws|chronyc|conda|containerd|crictl|ctr|dnf|docker|enroot|git|helm|kubeadm"
+    "|kubectl|module|pip|podman|poetry|python|rclone|rustup|scontrol|sleep|systemctl|tar|uv)"
+    r"(?: [\w./:<=@*'-]{1,60}){1,8}|Delegate=[\w ]{1,60}"
 )
 LOG = """
 RuntimeError: [rank3] EI0006 Getting socket times out. Reason: Remote Rank did not send the data in time.
