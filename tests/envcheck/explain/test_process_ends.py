@@ -609,3 +609,23 @@ def test_failed_hccl_call_waited(tmp_path: Path) -> None:
         "rank 0 failed first (15:05:00, KeyError: 'images' at data.py:7); "
         "ranks 1-2 waited for it and timed out at 15:07:00"
     )
+
+
+ANSWERED = 'INFO:     192.0.2.7:7777 - "POST /v1/chat/completions HTTP/1.1" 200 OK'
+REFUSED_REQUEST = "ERROR frob.py:7] ValueError: At most 1 image(s) may be provided in one prompt."
+
+
+@pytest.mark.parametrize(
+    ("lines", "verdict"),
+    [
+        ([REFUSED_REQUEST, ANSWERED, ANSWERED, ANSWERED], "running"),
+        ([ANSWERED, ANSWERED, ANSWERED, REFUSED_REQUEST, ANSWERED], "failed"),
+        # A server next to a training goes on answering after the training has failed.
+        (["step 7/9 loss: 1.5", REFUSED_REQUEST, ANSWERED, ANSWERED, ANSWERED], "failed"),
+    ],
+)
+def test_server_that_goes_on_answering(lines: list[str], verdict: str) -> None:
+    """A request that a server refuses is no failure of the server if it answers several others afterwards."""
+    found = explainer.build_report([explainer._scan_lines("log", lines)])
+
+    assert found.verdict == verdict
