@@ -171,7 +171,8 @@ def _judge_verdict(scans: Sequence[LogFindings], ends: Sequence[ProcessEnd]) -> 
         return "unknown"
     if _have_finished(ends):
         return "finished"
-    return "running" if any(scan.progress.last or scan.progress.end for scan in scans) else "unknown"
+    marks = [scan.progress for scan in scans]
+    return "running" if any(one.last or one.end or one.find_survived() for one in marks) else "unknown"
 
 
 def _is_without_failure(scans: Sequence[LogFindings], told: Sequence[Diagnosis]) -> bool:

@@ -18,6 +18,28 @@ _TYPES = (
     (re.compile(r"module '[\w.]{1,120}' has no attribute '"), "AttributeError"),
 )
 
+# What puts the message of a check, a server or another process into an exception of its own, and its package.
+_WRAPPERS = (
+    (
+        re.compile(
+            r"^[\w.]{0,60}ValidationError: 1 validation error for \w{1,80}\s{1,8}(?P<type>Value|Assertion) \w{5,6}, "
+            r"(?P<message>.{3,400}?)(?: \[type=\w{3,40},.{0,300})?$"
+        ),
+        "pydantic",
+    ),
+    (
+        re.compile(
+            r"^(?P<type>openai\.\w{3,40}): Error code: \d{3} - \{.{0,120}?'message': (?P<quote>['\"])"
+            r"(?P<message>.{3,400}?)(?P=quote)(?:, '|\}).{0,400}$"
+        ),
+        "openai",
+    ),
+    (
+        re.compile(r"^(?P<type>[\w.]{3,80}): \[address=[\w.:]{3,60}, pid=\d{1,9}\] (?P<message>.{3,400})$"),
+        "xoscar",
+    ),
+)
+
 
 def unwrap_exception(raised: RaisedException) -> RaisedException:
     """Return the exception whose message this one repeats, without the frames of the other; otherwise itself."""
@@ -25,8 +47,23 @@ def unwrap_exception(raised: RaisedException) -> RaisedException:
     message = raised.text[found.end() :] if found else ""
     kind = next((kind for pattern, kind in _TYPES if pattern.match(message)), "")
     if not kind:
-        return raised
+        return _unwrap_message(raised)
     return replace(raised, text=f"{kind}: {message}", raised_in="", called_from="", frames=(), sources=())
+
+
+def _unwrap_message(raised: RaisedException) -> RaisedException:
+    """Return the exception with the message that it wraps, and without the frames of the package that wraps it."""
+    whole = f"{raised.text} {raised.details}".strip()
+    tries = ((pattern.match(text), package) for pattern, package in _WRAPPERS for text in (raised.text, whole))
+    found, package = next(((found, package) for found, package in tries if found), (None, ""))
+    if found is None:
+        return raised
+    kind = f"{found['type']}Error" if package == "pydantic" else found["type"]
+    count = len(raised.frames)
+    while count > 1 and raised_place.find_package(raised.frames[count - 1]) == package:
+        count -= 1
+    kept = replace(raised, text=f"{kind}: {found['message']}", details="", continuation="")
+    return replace(kept, frames=raised.frames[:count], sources=raised.sources[:count])
 
 
 def find_origin(raised: RaisedException, others: Sequence[RaisedException]) -> RaisedException:

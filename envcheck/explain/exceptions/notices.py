@@ -20,7 +20,7 @@ _GENERAL = re.compile(
     r"^(?:RuntimeError|Exception|OSError|SystemError|ExternalError"
     r"|[\w.]{0,80}(?:DistBackendError|DistStoreError|EngineDeadError))\b"
 )
-_DRAWN_LINE = re.compile(r"^[\w.]{1,120}: {0,4}[/|+ ]{0,8}[-=*#~_]{6,}")
+_REPORT = re.compile(r"^[\w.]{1,120}: (?: {0,3}[/|+ ]{0,8}[-=*#~_]{6,}|.{0,120}\b(?:[Oo]utput|stderr|stdout):(?:\s|$))")
 # The attempts to load a compiled part, and why each failed, are listed below the first line.
 _LISTED_LOADS = re.compile(
     r"^(?:ImportError|OSError|RuntimeError): .{0,60}\b(?:[Cc]ould not|[Ff]ailed to|[Uu]nable to) load\b"
@@ -54,8 +54,8 @@ def is_general(text: str) -> bool:
 
 
 def begins_report(text: str) -> bool:
-    """Return whether the exception's message begins with a drawn line, below which a tool reports what went wrong."""
-    return bool(_DRAWN_LINE.search(text))
+    """Return whether the message begins with a drawn line or as a tool's output, below which is what went wrong."""
+    return bool(_REPORT.search(text))
 
 
 def lists_loads(text: str) -> bool:

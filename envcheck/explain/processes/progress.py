@@ -6,7 +6,7 @@ A block is searched from its end for a few words, so that this costs a small par
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 TRIES = 12  # lines of a block that are examined, the last ones
@@ -29,6 +29,12 @@ _END = re.compile(
     # MLPerf's log of a run that reached its target
     rb"|:::MLLOG .{0,400}(?:\"status\": \"success\"|\"status\", \"value\": \"success\")"
     rb"|\[after training is done\]|End time of running main|Process \d{1,9} exits successfully"
+)
+# Requests that a server of a model answered, and its report of what it generates.
+_SERVED_WORDS = (b'" 200', b"| 200 |", b"throughput", b"runner started")
+_SERVED = re.compile(
+    rb'"POST /[^" \n]{0,80}(?:completions|generate|embed|chat|score|rerank)[^" \n]{0,40} HTTP/1\.[01]" 200\b'
+    rb"|^\[GIN\] [^\n]{10,40}\| 200 \||\bgen(?:eration)? throughput\b[^\n:]{0,20}: |\bllama runner started\b"
 )
 # tqdm of a training: bars with another caption are of preparations, but move as well.
 _BAR = re.compile(rb"(\d{1,9})/(\d{1,9}) \[[\d:?]{2,12}<")
@@ -63,6 +69,7 @@ class ProgressMarks:
     advances: tuple[StepLine, ...] = ()
     end: int = 0  # line
     end_text: bytes = b""
+    served: tuple[int, ...] = ()  # the last lines of requests that a server answered
 
     def add_step(self, one: StepLine) -> None:
         """Record the next line of a step."""
@@ -82,11 +89,17 @@ class ProgressMarks:
                 more = more[1:]
             self.advances = (*self.advances, *more)[-KEPT:]
             self.first, self.last = self.first or first, _shift_step(other.last, lines)
+        self.served = (*self.served, *(one + lines for one in other.served))[-KEPT:]
         if other.end:
             self.end, self.end_text = other.end + lines, other.end_text
 
     def find_survived(self) -> int:
-        """Return the line after which so many steps follow that nothing before it ended the training; 0 for none."""
+        """Return the line after which so many steps follow that nothing before it ended the training; 0 for none.
+
+        In the log of a server, which has no steps, these are requests that it answered.
+        """
+        if self.last is None:
+            return self.served[0] if len(self.served) == KEPT else 0
         ordered = len(self.advances) == KEPT and all(one.in_order for one in self.advances)
         return self.advances[0].number if ordered else 0
 
@@ -99,21 +112,34 @@ def feed_progress(marks: ProgressMarks, block: bytes, lines: int) -> None:
     """Update the marks by a block that follows `lines` lines."""
     for at, text in reversed(list(_find_step_lines(block))):
         marks.add_step(_read_step(lines + 1 + block.count(b"\n", 0, at), text))
+    marks.served = (*marks.served, *reversed([lines + 1 + block.count(b"\n", 0, at) for at in _find_served(block)]))[
+        -KEPT:
+    ]
     if found := _find_end(block):
         marks.end, marks.end_text = lines + 1 + block.count(b"\n", 0, found[0]), found[1]
 
 
 def _find_step_lines(block: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield place and text of the last lines of steps, the last one first."""
+    lines = _find_last_lines(block, _STEP_WORDS)
+    return ((start, text) for start, text in lines if _BAR.search(text) or _LOSS.search(text))
+
+
+def _find_served(block: bytes) -> Iterator[int]:
+    """Yield the places of the last lines of answered requests, the last one first."""
+    return (start for start, text in _find_last_lines(block, _SERVED_WORDS) if _SERVED.search(text))
+
+
+def _find_last_lines(block: bytes, words: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Yield place and text of the last lines with one of the words, the last one first."""
     end = len(block)
-    places = {word: block.rfind(word) for word in _STEP_WORDS}
+    places = {word: block.rfind(word) for word in words}
     for _unused in range(TRIES):
         at = max(places.values())
         if at < 0:
             return
         start, text = _cut_out_line(block, at)
-        if _BAR.search(text) or _LOSS.search(text):
-            yield start, text
+        yield start, text
         end = start
         for word, place in places.items():
             if place >= end:

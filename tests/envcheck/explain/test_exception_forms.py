@@ -866,6 +866,61 @@ def test_message_of_a_late_import() -> None:
     assert found.evidence[0].text.startswith("RuntimeError: Failed to import transformers.trainer")
 
 
+@pytest.mark.parametrize(
+    ("folder", "last", "said"),
+    [
+        (
+            "pydantic/dataclasses.py",
+            (
+                "pydantic_core.ValidationError: 1 validation error for FrobConfig",
+                "  Value error, frob_size (7) must be at least frob_min (9) [type=value_error, input_value=3]",
+            ),
+            "frob_size is 7, below frob_min, which is 9",
+        ),
+        (
+            "openai/client.py",
+            ("openai.BadRequestError: Error code: 400 - {'message': 'frob_size (7) must be at least frob_min (9)'}",),
+            "frob_size is 7, below frob_min, which is 9",
+        ),
+        (
+            "xoscar/pool.py",
+            ("ValueError: [address=192.0.2.7:4567, pid=77] frob_size (7) must be at least frob_min (9)",),
+            "frob_size is 7, below frob_min, which is 9",
+        ),
+    ],
+)
+def test_wrapped_message(folder: str, last: tuple[str, ...], said: str) -> None:
+    """The message that a check, a server or another process wraps is explained, at the wrapper's caller."""
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/w/start.py", line 7, in build',
+        "    engine = make(7)",
+        f'  File "{SITE}/{folder}", line 77, in __init__',
+        "    raise error",
+        *last,
+    ]
+    found = explainer.build_report([explainer._scan_lines("log", lines)]).diagnoses[0]
+
+    assert found.description.endswith(said)
+    assert "start.py:7" in found.why
+    assert found.evidence[0].text.startswith(last[0])
+
+
+def test_output_of_a_tool_in_a_message() -> None:
+    """An exception whose message announces the output of a tool is explained by what the tool reports below it."""
+    lines = [
+        "Traceback (most recent call last):",
+        f'  File "{SITE}/flashinfer/jit/frob.py", line 7, in build',
+        "    raise RuntimeError(text)",
+        "RuntimeError: Frob build failed. Frob output:",
+        "[1/2] nvcc -c frob.cu",
+        "nvcc fatal   : Unsupported gpu architecture 'compute_120'",
+    ]
+    found = explainer.build_report([explainer._scan_lines("log", lines)]).diagnoses[0]
+
+    assert found.name == "cuda.toolkit_arch"
+
+
 def test_passed_on_import_without_a_traceback() -> None:
     """The name that a late import of transformers reports is looked up in the table of releases, head or no head."""
     lines = [

@@ -631,3 +631,23 @@ def test_pods_and_containers_in_one_log(ahead: tuple[str, str]) -> None:
     assert ends["frob-worker-1"].how in ("waited", "stopped")
     assert ends["frob-worker-2"].step is None
     assert str(found.summary).startswith("frob-worker-2 failed first")
+
+
+ANSWERED = 'INFO:     192.0.2.7:7777 - "POST /v1/chat/completions HTTP/1.1" 200 OK'
+REFUSED_REQUEST = "ERROR frob.py:7] ValueError: At most 1 image(s) may be provided in one prompt."
+
+
+@pytest.mark.parametrize(
+    ("lines", "verdict"),
+    [
+        ([REFUSED_REQUEST, ANSWERED, ANSWERED, ANSWERED], "running"),
+        ([ANSWERED, ANSWERED, ANSWERED, REFUSED_REQUEST, ANSWERED], "failed"),
+        # A server next to a training goes on answering after the training has failed.
+        (["step 7/9 loss: 1.5", REFUSED_REQUEST, ANSWERED, ANSWERED, ANSWERED], "failed"),
+    ],
+)
+def test_server_that_goes_on_answering(lines: list[str], verdict: str) -> None:
+    """A request that a server refuses is no failure of the server if it answers several others afterwards."""
+    found = explainer.build_report([explainer._scan_lines("log", lines)])
+
+    assert found.verdict == verdict
