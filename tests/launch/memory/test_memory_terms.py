@@ -737,7 +737,6 @@ def test_a_sharding_has_several_replicas(sharding: str, cards: list[int]) -> Non
 )
 def test_an_output_object_keeps_logits_in_the_backward_pass(framework: str, quant: str, each: int) -> None:
     """A loop that holds the model's output has its logits until all layers are done; a trainer has dropped them."""
-    names = {"loop": "training loop"}
     row = {
         "model": "llama-2-7b",
         "method": "lora",
