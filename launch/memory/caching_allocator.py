@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from launch.memory.activations import has_wide_scores
+from launch.memory.activations import checkpoint_bytes, has_wide_scores
 from launch.memory.loss import kept_output_bytes, takes_half_logits
 from launch.memory.planned_job import PlannedJob
 from launch.memory.quantised import is_lifted
@@ -82,7 +82,7 @@ def unusable_bytes(job: PlannedJob) -> float:
     plain = job.kernels.as_published and not job.model.moe and not job.model.mla and not job.fused_loss
     if not plain or job.varying_lengths or job.layout.cards > 1 or job.recompute.kind != "full":
         return 0.0
-    allocator = CachingAllocator()
+    allocator = CachingAllocator([[(size, "")] for size in lifted_bytes(job)])
     for _step in range(STEPS):
         for name, size in list_events(job):
             if size:
@@ -92,8 +92,17 @@ def unusable_bytes(job: PlannedJob) -> float:
     return allocator.reserved - allocator.most_used
 
 
+def lifted_bytes(job: PlannedJob) -> tuple[float, ...]:
+    """Return the bytes of 16-bit embedding and head that PEFT's preparation has replaced by fp32 ones."""
+    each = C * job.model.vocab * job.model.hidden
+    return ((each,) if job.model.tied else (each, each)) if is_lifted(job) else ()
+
+
 def list_events(job: PlannedJob) -> Events:
-    """Yield the large blocks of a step: of a layer, of the loss, and of a layer that is recomputed."""
+    """Yield the large blocks of a step: of checkpoints, a layer, the loss, and a layer that is recomputed."""
+    checkpoints = [f"checkpoint {layer}" for layer in range(job.model.layers)]
+    for name in checkpoints:
+        yield (name, checkpoint_bytes(job) * job.tokens)
     yield from attention_events(job)
     yield from free("cast", "softmax", "masked")
     yield from mlp_events(job)
@@ -105,7 +114,7 @@ def list_events(job: PlannedJob) -> Events:
     yield from (("product gradient", width), ("product", 0.0), ("activation gradient", width), ("up gradient", width))
     yield from free("product gradient", "activation gradient", "up gradient", "gate", "activation", "up")
     yield from attention_gradient_events(job)
-    yield from free("logits")
+    yield from free("logits", *checkpoints)
 
 
 def free(*names: str) -> Events:

@@ -43,6 +43,17 @@ def test_score_matrices_larger_than_logits() -> None:
     assert small < 0.05 * 2**30
 
 
+def test_a_lifted_embedding_leaves_its_16_bit_block() -> None:
+    """PEFT's preparation replaces the embedding by an fp32 one; checkpoints fill a part of the block that it frees."""
+    row = {"model": "llama-3.2-3b", "method": "qlora", "quant": "bnb-nf4", "seq_len": "1024", "flash_attn": "1"}
+    job = make_row_job(**row)
+    checkpoints = 4.0 * job.model.layers * job.model.hidden * job.tokens
+    freed = 2.0 * job.model.vocab * job.model.hidden
+
+    assert caching_allocator.lifted_bytes(job) == (freed,)
+    assert caching_allocator.unusable_bytes(job) == pytest.approx(freed - checkpoints)
+
+
 @pytest.mark.parametrize(
     "more", [{"cards": "2"}, {"recompute": "none"}, {"seq_kind": "longest_sample"}, {"framework": "megatron"}]
 )
