@@ -69,6 +69,8 @@ def test_tensors_of_one_card_have_the_narrowest_bounds() -> None:
         ({"cards": "1", "sharding": "none"}, "card"),
         ({"cards": "1", "sharding": "none", "metric": ""}, "card"),
         ({"cards": "1", "sharding": "none", "metric": "max_allocated"}, "tensors"),
+        ({"cards": "1", "sharding": "none", "method": "qlora"}, "packed"),
+        ({"cards": "1", "sharding": "none", "method": "qlora", "metric": "max_allocated"}, "tensors"),
         ({"sharding": "zero3"}, "complex"),
         ({"sharding": "none", "tp": "8"}, "complex"),
         ({"sharding": "none", "tp": "8", "metric": "max_allocated"}, "divided"),
