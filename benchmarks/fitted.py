@@ -54,11 +54,9 @@ NUMBERS = (
         ("qwen-readme", "swift-examples", "flagperf-ds"),
         {"qwen-readme": 1.16, "swift-examples": 1.16, "flagperf-ds": 1.16},
     ),
-    Fitted(
-        "*.workspace_gib",
-        0.0,
-        ("qwen-readme", "litgpt-tables", "megatron-golden"),
-        {"qwen-readme": 0.1, "litgpt-tables": 0.1, "megatron-golden": 0.2},
+    *(
+        Fitted(f"{name}.workspace_gib", 0.016, ("megatron-golden",))
+        for name in ("megatron", "megatron-2024", "megatron-swift", "neox")
     ),
     Fitted("mindspeed.pair_loss", 1.0, ("mindspeed-st",)),
     Fitted("rows.ASSUMED_CARDS", 8, ("megatron-golden",)),

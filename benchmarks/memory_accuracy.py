@@ -34,7 +34,6 @@ WAYS = {
 GRIDS = {
     "*.growth": (1.0, 1.04, 1.08, 1.12, 1.16),
     "*.gather_growth": (1.08, 1.2, 1.4, 1.6),
-    "*.workspace_gib": (0.0, 0.05, 0.1, 0.2, 0.3),
 }
 ANSWERS = ("published", "unit", "peak_gib", "static_gib", "verdict", "notes", "ref", "id", "source", "kind")
 

@@ -40,6 +40,13 @@ def kept_logit_bytes(job: PlannedJob) -> float:
     return max(kept, 2 * C) if kept and is_lifted(job) else kept
 
 
+def kept_output_bytes(job: PlannedJob) -> float:
+    """Return the bytes of the logits that the model's output keeps while the backward pass goes through the layers."""
+    if job.fused_loss:
+        return 0.0
+    return kept_logit_bytes(job) * job.model.vocab / job.layout.tp * job.tokens
+
+
 def further_predictions(job: PlannedJob, each: float) -> float:
     """Return the bytes of the losses of multi-token-prediction layers, which are kept during the model's own.
 

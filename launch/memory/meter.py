@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launch.memory import GIB
+from launch.memory import GIB, caching_allocator
 from launch.memory.planned_job import PlannedJob
 
 
@@ -39,14 +39,16 @@ def allocator_slack_bytes(job: PlannedJob, static: float, dynamic: float, kept: 
     """Return the bytes of allocator cache and fragmentation: (growth - 1) x dynamic tensors.
 
     With varying lengths the largest blocks (loss, score matrices) occur in many sizes: (varying growth - 1) x varying.
-    Layers gathered and freed between kept activations leave gaps: (gather growth - 1) x kept.  The result is limited
-    by the card, whose allocator frees cached blocks before it fails.
+    Layers gathered and freed between kept activations leave gaps: (gather growth - 1) x kept.  It is at least what
+    large blocks leave that do not fit each other (launch/memory/caching_allocator.py).  The result is limited by the
+    card, whose allocator frees cached blocks before it fails.
     """
     f = job.framework
     growth = f.growth_varying if job.varying_lengths else f.growth
     wanted = (f.growth - 1) * (dynamic - varying) + (growth - 1) * varying
     if job.sharding == "zero3":
         wanted += (f.gather_growth - 1) * kept
+    wanted = max(wanted, caching_allocator.unusable_bytes(job))
     if job.expandable:
         wanted /= 4  # expandable segments merge free blocks (PyTorch, CUDA memory management)
     return max(0.0, min(wanted, 0.98 * usable_bytes(job) - static - dynamic))

@@ -116,9 +116,12 @@ def _mix_units(job: PlannedJob) -> tuple[PlannedJob, ...]:
 def _cache_keys(job: PlannedJob) -> tuple[PlannedJob, ...]:
     """Keys and values of all layers, where a loop of one's own has recompute of its own around transformers' model.
 
-    llama-recipes did so until it passed use_cache=False (its pull request 165: 4 GB of LLaMA 7B).
+    llama-recipes did so until it passed use_cache=False (its pull request 165: 4 GB of LLaMA 7B).  Wrappers of layers
+    for recompute belong to frameworks that shard; the model's own recompute turns the cache off (transformers,
+    modeling_layers.py, GradientCheckpointingLayer).
     """
-    if not _has_own_loop(job) or job.recompute.kind == "none" or not job.framework.kernels.as_published:
+    wraps = _has_own_loop(job) and job.recompute.kind != "none" and job.sharding != "none"
+    if not wraps or not job.framework.kernels.as_published:
         return ()
     return (replace(job, framework=replace(job.framework, caches_keys=True)),)
 

@@ -729,3 +729,29 @@ def test_a_sharding_has_several_replicas(sharding: str, cards: list[int]) -> Non
     found = next(some for one, some in open_inputs.list_alternatives(job) if one.name == "replicas")
 
     assert [one.layout.cards for one in found] == cards
+
+
+@pytest.mark.parametrize(
+    ("framework", "quant", "each"),
+    [("training loop", "", 2), ("loop with labels", "bnb-nf4", 4), ("trl", "bnb-nf4", 0)],
+)
+def test_an_output_object_keeps_logits_in_the_backward_pass(framework: str, quant: str, each: int) -> None:
+    """A loop that holds the model's output has its logits until all layers are done; a trainer has dropped them."""
+    row = {
+        "model": "llama-2-7b",
+        "method": "lora",
+        "quant": quant,
+        "cards": "1",
+        "seq_len": "2048",
+        "recompute": "full",
+    }
+    job = table_rows.build_row_job({**row, "framework": framework, "flash_attn": "0"})
+    backward = dict(phases.list_phases(job, 0)[2].terms)
+
+    assert backward["attention scores"] == 0  # the recomputed layer has them: its backward pass is the peak
+    assert backward["logits and loss"] == each * job.model.vocab * job.tokens
+
+
+def test_a_cublas_workspace_for_each_thread() -> None:
+    """torch gives each of two handles 2 x 4 MiB + 8 x 16 KiB on cards before Hopper."""
+    assert KNOWN["generic"].workspace_gib * GIB == pytest.approx(2 * (2 * 4096 + 8 * 16) * 1024, rel=0.02)
