@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from envcheck.explain import catalogue, causality
 from envcheck.explain.diagnosis import CatalogueEntry, Diagnosis, Evidence, RaisedException
-from envcheck.explain.exceptions import called_function, out_of_memory, raised_place
+from envcheck.explain.exceptions import called_function, installed_versions, known_bugs, out_of_memory, raised_place
 from envcheck.explain.exceptions.form_conditions import CONDITIONS, OF_LINES, FittingForm
 from envcheck.explain.passed_on import unwrap_exception
 
@@ -71,21 +71,29 @@ SHORT_MESSAGE = 100  # characters; to a message that is shorter, its further lin
 _CLOSING = {"]": "[", ")": "(", "}": "{"}  # closing and opening brackets
 
 
+def is_known_bug(raised: RaisedException, installed: Mapping[str, str]) -> bool:
+    """Return whether the table of known bugs has the exception: it says more than the entry that knows its line."""
+    return known_bugs.find_bug(raised.text, raised.frames, raised.sources, installed) is not None
+
+
 def repeats_exception(entry: CatalogueEntry, raised: RaisedException) -> bool:
     """Return whether the form of the exception says more than the entry that knows it."""
     if not raised.text.startswith(REPEATING.get(entry.name, "\n")):
         return False
     if entry.name in _ONLY_AS:
-        form = _choose_form(raised, _describe_place(raised))[0].name.rpartition(".")[2]
+        form = _choose_form(raised, _describe_place(raised), {})[0].name.rpartition(".")[2]
         return form.startswith(_ONLY_AS[entry.name])
-    return bool(raised.frames) or _choose_form(unwrap_exception(raised), {})[0].name.rpartition(".")[2] in OF_LINES
+    return bool(raised.frames) or _choose_form(unwrap_exception(raised), {}, {})[0].name.rpartition(".")[2] in OF_LINES
 
 
-def explain_exception(raised: RaisedException) -> Diagnosis:
-    """Return the diagnosis of an exception by its form; its evidence is the line of the exception."""
+def explain_exception(raised: RaisedException, installed: Mapping[str, str] | None = None) -> Diagnosis:
+    """Return the diagnosis of an exception by its form; its evidence is the line of the exception.
+
+    `installed` are the versions of packages that the log prints.
+    """
     text = raised.text.strip()
     values = _describe_place(raised) | _split_text(text)
-    entry, groups = _choose_form(raised, values)
+    entry, groups = _choose_form(raised, values, installed or {})
     if raised.continuation and len(values.get("message", "")) < SHORT_MESSAGE:
         values["message"] = f"{values.get('message', '')} {raised.continuation}".strip()
     values |= {name: _trim_sentence(said) for name, said in groups.items() if said}
@@ -102,7 +110,8 @@ def explain_exception(raised: RaisedException) -> Diagnosis:
     fits = raised_place.list_fitting(values.get("package", ""), _list_named_packages(text))
     made = causality.make_diagnosis(entry, values, (seen,), 1)
     commands = tuple(one.replace("FITS", "|".join(fits)) for one in made.commands if fits or "FITS" not in one)
-    return replace(made, commands=commands)
+    bug = groups.get("url") if entry.name.endswith(".known_bug") else ""
+    return replace(made, commands=commands, source=(bug,) if bug else made.source)
 
 
 def _split_text(text: str) -> dict[str, str]:
@@ -155,7 +164,9 @@ def _list_own_frames(raised: RaisedException) -> tuple[str, ...]:
     return tuple(raised.frames[: raised_place.count_own_frames(raised.frames, raised.sources)])
 
 
-def _choose_form(raised: RaisedException, values: dict[str, str]) -> tuple[CatalogueEntry, Mapping[str, str]]:
+def _choose_form(
+    raised: RaisedException, values: dict[str, str], installed: Mapping[str, str]
+) -> tuple[CatalogueEntry, Mapping[str, str]]:
     """The first form that applies, by the exception's own line, or this line with the rest of its message."""
     text = raised.text.strip()
     texts = [text, f"{text} {raised.details}"] if raised.details else [text]
@@ -173,6 +184,8 @@ def _choose_form(raised: RaisedException, values: dict[str, str]) -> tuple[Catal
         found = next((m for said in texts for pattern in entry.match if (m := pattern.search(said))), None)
         if found is None or (entry.unless and entry.unless.search(found.string)):
             continue
+        if installed_versions.contradicts(entry.installed, installed):
+            continue
         there = entry.needs.search(whole if form.startswith(_BY_PHASE) else around) if entry.needs else None
         if entry.needs and there is None:
             continue
@@ -180,7 +193,7 @@ def _choose_form(raised: RaisedException, values: dict[str, str]) -> tuple[Catal
         if groups.keys() >= {"function", "option"}:
             called = called_function.name_class(groups["function"], groups["option"], values.get("source", ""))
             groups["function"] = called
-        fit = FittingForm(text, own, tuple(raised.sources[: len(own)]), values, groups)
+        fit = FittingForm(text, own, tuple(raised.sources[: len(own)]), values, groups, installed)
         taken = CONDITIONS[form](fit) if form in CONDITIONS else groups
         if taken is not None:
             return entry, taken

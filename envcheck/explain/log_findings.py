@@ -18,7 +18,9 @@ from typing import TypeVar
 
 from envcheck.explain import timestamps
 from envcheck.explain.diagnosis import Evidence, RaisedException
+from envcheck.explain.exceptions import installed_versions
 from envcheck.explain.exceptions.headless import may_tell_form, read_headless
+from envcheck.explain.exceptions.installed_versions import PrintedVersion
 from envcheck.explain.exceptions.notices import is_notice
 from envcheck.explain.line_kind import compute_kind
 from envcheck.explain.log_text import sanitize_line
@@ -42,6 +44,11 @@ BUFFER = 1 << 13  # bytes of step output that a process may buffer until it ends
 Line = TypeVar("Line", Evidence, RaisedException)
 FRAMES, FOLLOWING = 80, 6  # lines before and after an exception without a head that are read
 _MAYBE_RANK = re.compile(rb"(?i:rank|default)[_ ]?\d|\d\]<std")
+# A request that an engine answered, after errors of others: it still works.
+_SERVED = re.compile(
+    rb"\"POST [^\"\n]{1,200}\" 200\b|\bgeneration throughput: (?:0\.\d{0,3}[1-9]|[1-9])"
+    rb"|\bgen throughput \(token/s\): [1-9]"
+)
 _STEP = re.compile(rb"\bloss['\"]?\s?[:=]\s?['\"]?\d|\btrain_runtime\b")
 
 
@@ -91,7 +98,7 @@ class EntryHits:
 class LogFindings:
     """Findings of a log; `time` is that of the last traceback's head, `end` the last TAIL bytes.
 
-    `finish_log` fills `odd`, `tail`, `reported`, `trains` and `diverged` from them.
+    `finish_log` fills `odd`, `tail`, `reported`, `versions`, `serves`, `trains` and `diverged` from them.
     """
 
     name: str
@@ -108,10 +115,12 @@ class LogFindings:
     odd: list[Evidence] = field(default_factory=list)
     tail: list[Evidence] = field(default_factory=list)
     reported: tuple[ReportedEnd, ...] = ()  # by a launcher whose output this is
+    versions: tuple[PrintedVersion, ...] = ()  # of packages, in the first and last TAIL bytes
     time: float | None = None
     begin: bytes = b""
     end: bytes = b""
     read: int = 0  # lines, including a last one without a line end
+    serves: int = 0  # line of the last request that an inference engine answered
     trains: int = 0  # line before which nothing ended the training: steps follow, or the mark of a regular end
     diverged: bool = False  # the loss of the last steps is NaN or infinite
     is_replaced: bool = False  # by a later attempt of the same run: no line of this log ended the training
@@ -146,6 +155,7 @@ class LogFindings:
         self._guess_exceptions()
         self.tail = _read_last_lines(self)
         self.reported = read_launcher_report(self.end, self.begin)
+        self.versions = self._read_versions()
         self.diverged = ends_without_loss(self.end)
         self.read = self.lines + bool(self.end and not self.end.endswith(b"\n"))
         self._read_last_traceback()
@@ -153,7 +163,8 @@ class LogFindings:
         steps = [line for line in self.end.split(b"\n") if _STEP.search(line)]
         if self.size > TAIL and sum(map(len, steps)) > BUFFER:
             self.trains = self.lines + 1 - self.end.count(b"\n")
-        self.trains = max(self.trains, self.progress.find_survived(), self.progress.end)
+        self.serves = self._find_last_answer()
+        self.trains = max(self.trains, self.progress.find_survived(), self.progress.end, self.serves)
         self.odd_first, self.begin, self.end = {}, b"", b""
         self.odd_last.clear()
         _fill_objects(self)
@@ -216,6 +227,17 @@ class LogFindings:
         """Return a line as evidence, with its own time."""
         text = sanitize_line(line)
         return Evidence(self.name, number, text, timestamps.parse_timestamp(text))
+
+    def _read_versions(self) -> tuple[PrintedVersion, ...]:
+        parts = [(1, self.begin)]
+        if self.size > len(self.begin):
+            parts.append((self.lines + 1 - self.end.count(b"\n"), self.end))
+        lines = ((first, [*map(sanitize_line, part.split(b"\n"))]) for first, part in parts)
+        return tuple(one for first, some in lines for one in installed_versions.read_versions(some, first))
+
+    def _find_last_answer(self) -> int:
+        places = [found.start() for found in _SERVED.finditer(self.end)]
+        return self.lines + 1 - self.end.count(b"\n", places[-1]) if places else 0
 
     def _read_last_traceback(self) -> None:
         """Read the traceback at the end of the log if it was not read: one of too many."""
