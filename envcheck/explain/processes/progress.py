@@ -17,7 +17,8 @@ _END_WORDS = (b"train_samples_per_second", b"raining completed", b"raining Compl
               b"End time of running main", b"raining finished", b"exits successfully", b"nd of training",
               b"Trainer.fit` stopped: `max_", b"ENDING TIMING RUN AT", b'"success"', b"inished training",
               b"inished Training", b"raining done", b"raining complete", b"' succeeded",
-              b"Out of bounds values", b"Final validation metrics")  # fmt: skip
+              b"Out of bounds values", b"Final validation metrics", b"done training in",
+              b"aving final epoch checkpoint", b"aved final model checkpoint", b"|Version|")  # fmt: skip
 _END = re.compile(
     rb"train_samples_per_second['\"]?\s{0,30}[:=]"
     rb"|(?:^|[^\w])[Tt]raining (?:[Cc]ompleted?|finished|done)\b(?! (?:steps?|with err|\d))"
@@ -25,6 +26,8 @@ _END = re.compile(
     rb"|^Job '[\w.-]{1,80}' succeeded\s{0,3}$"  # of Ray's job command
     rb"|^(?:[^\n#]{0,60}: ?)?# Out of bounds values\s{0,4}: 0 OK"  # of NCCL's and HCCL's tests
     rb"|^(?:\(TaskRunner[^)\n]{0,60}\)[^\n]{0,40}?)?\W{0,4}Final validation metrics: "  # of verl
+    rb"|\bdone training in [\d.]{1,12} seconds|\bSav(?:ing|ed) final (?:epoch|model) checkpoint\b"  # fairseq, torchtune
+    rb"|^\| {0,40}(?:Tasks|Groups) {0,40}\|Version\|"  # the results of lm-eval
     rb"|Trainer\.fit` stopped: `max_(?:epochs|steps|time)|^(?:\d{1,6}: )?ENDING TIMING RUN AT \d"
     # MLPerf's log of a run that reached its target
     rb"|:::MLLOG .{0,400}(?:\"status\": \"success\"|\"status\", \"value\": \"success\")"
