@@ -63,10 +63,12 @@ _QUOTED = re.compile(
     r"`([\w./-]{3,60})`|(?<!\w)'([\w./-]{3,60})'|(?<![\w-])(--[a-z][\w-]{2,60})"
     r"|(?<![\w./'`-])([a-z][a-z0-9]{0,39}(?:[._][a-z0-9]{1,40}){0,6}_[a-z0-9]{1,40})(?![\w/(]|\.\w)"
 )
+_CONDITION = re.compile(r"(?:assert|if|elif|while)\b")
 _WEIGHT = re.compile(
     r"\.(?:weight|bias|absmax|quant_state|quant_map|lora_[AB])\b|\blayers?\.\d|\.\d{1,4}\."
 )  # no setting
 MOST_NAMES = 6
+PACKAGE_PAGE = "https://pypi.org/project/{name}/"  # has the releases, their notes and the issues
 SHORT_MESSAGE = 100  # characters; to a message that is shorter, its further lines are added
 _CLOSING = {"]": "[", ")": "(", "}": "{"}  # closing and opening brackets
 
@@ -97,6 +99,8 @@ def explain_exception(raised: RaisedException, installed: Mapping[str, str] | No
     if raised.continuation and len(values.get("message", "")) < SHORT_MESSAGE:
         values["message"] = f"{values.get('message', '')} {raised.continuation}".strip()
     values |= {name: _trim_sentence(said) for name, said in groups.items() if said}
+    if "remedy" in groups and not groups.get("message"):
+        values.pop("message", None)  # the remedy is all of it
     if held := out_of_memory.describe_held_memory(text):
         values["held"] = held
     package = raised_place.find_class_package(values.get("function", "") or values.get("owner", ""))
@@ -111,7 +115,8 @@ def explain_exception(raised: RaisedException, installed: Mapping[str, str] | No
     made = causality.make_diagnosis(entry, values, (seen,), 1)
     commands = tuple(one.replace("FITS", "|".join(fits)) for one in made.commands if fits or "FITS" not in one)
     bug = groups.get("url") if entry.name.endswith(".known_bug") else ""
-    return replace(made, commands=commands, source=(bug,) if bug else made.source)
+    page = PACKAGE_PAGE.format(name=values["pip"]) if values.get("pip") and not made.source else ""
+    return replace(made, commands=commands, source=(bug or page,) if bug or page else made.source)
 
 
 def _split_text(text: str) -> dict[str, str]:
@@ -154,8 +159,10 @@ def _describe_place(raised: RaisedException) -> dict[str, str]:
 
 
 def _complete_source(source: str) -> str:
-    """Return the source line without what its next line continues; "" if nothing of a condition is left: `assert (`."""
+    """Return the source line without what its next line continues; "" for a part of a condition: `assert x == len(`."""
     own = source.rstrip("\\ ,")
+    if _CONDITION.match(own) and sum(map(own.count, "([{")) > sum(map(own.count, ")]}")):
+        return ""  # the rest of the condition is on the next line
     return "" if re.fullmatch(r"(?:assert|return|if|raise [\w.]{1,80})?\s{0,4}[(\[{]{0,2}", own) else own
 
 

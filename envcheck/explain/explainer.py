@@ -40,7 +40,7 @@ LAST_LINES = 12  # of a log, in which it says what it waits for
 # Warnings that are normal at a start, and the reason why nothing happens where a log ends with them.
 WAITING = {
     *("ray.no_resources", "ray.rollout_waits", "launcher.paddle_waits", "scheduler.step_waits"),
-    *("network.name", "network.refused", "network.rendezvous"),
+    *("network.name", "network.refused", "network.rendezvous", "network.hub_unreachable", "network.download"),
 }
 DIVERGED = "training.nan"  # a warning, unless the training goes on so to its end
 NEAR_LINES = 200  # a known cause so many lines before an unknown exception led to it
@@ -350,9 +350,18 @@ def _find_wrapped_exception(
 
 
 def _put_first(made: Diagnosis, told: Sequence[Diagnosis]) -> tuple[Diagnosis, ...]:
-    rest = [one for one in told if one.name not in REPEATING and one.name != made.name]
+    own = {(line.file, line.line) for line in made.evidence}
+    rest = [
+        one
+        for one in told
+        if one.name not in REPEATING and one.name != made.name and not own.issuperset(_list_places(one))
+    ]
     linked = [replace(one, caused_by=made.name) if one.kind in ("symptom", "summary") else one for one in rest]
     return (made, *linked)
+
+
+def _list_places(one: Diagnosis) -> set[tuple[str, int]]:
+    return {(line.file, line.line) for line in one.evidence}
 
 
 def _move_to_front(told: tuple[Diagnosis, ...], end: ProcessEnd) -> tuple[Diagnosis, ...]:

@@ -51,6 +51,9 @@ _PYTHON = re.compile(r"[/\\]python(3\.\d{1,2})[/\\]")  # in the path of a module
 _MODEL_FOLDER = "/transformers_modules/"  # of code that came with a model
 # Packages of which vendors have builds of their own: PyPI's would replace them.
 _VENDOR_BUILT = re.compile(r"torch|paddle|triton|apex|flash_attn|deepspeed|vllm|transformer_engine|mindspeed|megatron")
+_SENTENCE_END = re.compile(r"(?<!e\.g)(?<!i\.e)[.!?;](?=\s)")
+_CLAUSE_ENDS = (",", ":", "(", "-")
+_CONDITION = re.compile(r"(?:If|When|For|In (?:case|order)|To)\b", re.IGNORECASE)
 _ARGUMENTS = "TrainingArguments."  # of transformers, which many programs have among their options
 # Programs that read their own options by the parser of transformers.
 _TRAINERS = re.compile(r"llama.?factory|llmtuner|swift", re.IGNORECASE)
@@ -348,6 +351,20 @@ def _misses_key(fit: FittingForm) -> Values:
     return {**fit.groups, "key": fit.groups["key"].strip("'\"")}
 
 
+def _split_instruction(fit: FittingForm) -> Values:
+    """Divide the message into what is wrong and the sentence that names the remedy, with its condition.
+
+    A clause before the remedy that ends with a comma or colon is of what is wrong.
+    """
+    before, remedy = fit.groups["message"], fit.groups["remedy"]
+    ends = [found.end() for found in _SENTENCE_END.finditer(before)]
+    cut = ends[-1] if ends else 0
+    clause = before[cut:].strip()
+    if clause.endswith(_CLAUSE_ENDS) and not _CONDITION.match(clause):
+        return {**fit.groups, "message": before.strip().rstrip("".join(_CLAUSE_ENDS))}
+    return {**fit.groups, "message": before[:cut].strip(), "remedy": f"{before[cut:]}{remedy}".strip()}
+
+
 def _find_known_bug(fit: FittingForm) -> Values | None:
     bug = known_bugs.find_bug(fit.text, fit.frames, fit.sources, fit.installed)
     if bug is None:
@@ -363,6 +380,7 @@ def _find_known_bug(fit: FittingForm) -> Values | None:
 
 CONDITIONS: Mapping[str, Condition] = {
     "known_bug": _find_known_bug,
+    "names_remedy": _split_instruction,
     "hidden_package": _hides_package,
     "mixed_release": _is_mixed,
     "release_mistake": _is_of_one_package,
