@@ -63,6 +63,7 @@ _QUOTED = re.compile(
     r"`([\w./-]{3,60})`|(?<!\w)'([\w./-]{3,60})'|(?<![\w-])(--[a-z][\w-]{2,60})"
     r"|(?<![\w./'`-])([a-z][a-z0-9]{0,39}(?:[._][a-z0-9]{1,40}){0,6}_[a-z0-9]{1,40})(?![\w/(]|\.\w)"
 )
+_MESSAGE_BEGINS = re.compile(r",\s{0,4}\($")  # of an assertion, on the next line
 _CONDITION = re.compile(r"(?:assert|if|elif|while)\b")
 _WEIGHT = re.compile(
     r"\.(?:weight|bias|absmax|quant_state|quant_map|lora_[AB])\b|\blayers?\.\d|\.\d{1,4}\."
@@ -99,8 +100,8 @@ def explain_exception(raised: RaisedException, installed: Mapping[str, str] | No
     if raised.continuation and len(values.get("message", "")) < SHORT_MESSAGE:
         values["message"] = f"{values.get('message', '')} {raised.continuation}".strip()
     values |= {name: _trim_sentence(said) for name, said in groups.items() if said}
-    if "remedy" in groups and not groups.get("message"):
-        values.pop("message", None)  # the remedy is all of it
+    if "remedy" in groups and not groups.get("message"):  # the remedy is all of it: only what it is about
+        values["message"] = ", ".join(_list_quoted_names(groups["remedy"]))
     if held := out_of_memory.describe_held_memory(text):
         values["held"] = held
     package = raised_place.find_class_package(values.get("function", "") or values.get("owner", ""))
@@ -160,7 +161,7 @@ def _describe_place(raised: RaisedException) -> dict[str, str]:
 
 def _complete_source(source: str) -> str:
     """Return the source line without what its next line continues; "" for a part of a condition: `assert x == len(`."""
-    own = source.rstrip("\\ ,")
+    own = _MESSAGE_BEGINS.sub("", source.rstrip("\\ ,"))
     if _CONDITION.match(own) and sum(map(own.count, "([{")) > sum(map(own.count, ")]}")):
         return ""  # the rest of the condition is on the next line
     return "" if re.fullmatch(r"(?:assert|return|if|raise [\w.]{1,80})?\s{0,4}[(\[{]{0,2}", own) else own

@@ -52,6 +52,7 @@ _MODEL_FOLDER = "/transformers_modules/"  # of code that came with a model
 # Packages of which vendors have builds of their own: PyPI's would replace them.
 _VENDOR_BUILT = re.compile(r"torch|paddle|triton|apex|flash_attn|deepspeed|vllm|transformer_engine|mindspeed|megatron")
 _SENTENCE_END = re.compile(r"(?<!e\.g)(?<!i\.e)[.!?;](?=\s)")
+_MARK = re.compile(r"\W{0,3}\b(?:hint|tip|note)$", re.IGNORECASE)  # before the remedy
 _CLAUSE_ENDS = (",", ":", "(", "-")
 _CONDITION = re.compile(r"(?:If|When|For|In (?:case|order)|To)\b", re.IGNORECASE)
 _ARGUMENTS = "TrainingArguments."  # of transformers, which many programs have among their options
@@ -361,8 +362,8 @@ def _split_instruction(fit: FittingForm) -> Values:
     cut = ends[-1] if ends else 0
     clause = before[cut:].strip()
     if clause.endswith(_CLAUSE_ENDS) and not _CONDITION.match(clause):
-        return {**fit.groups, "message": before.strip().rstrip("".join(_CLAUSE_ENDS))}
-    return {**fit.groups, "message": before[:cut].strip(), "remedy": f"{before[cut:]}{remedy}".strip()}
+        return {**fit.groups, "message": _MARK.sub("", before.strip().rstrip("".join(_CLAUSE_ENDS)))}
+    return {**fit.groups, "message": before[:cut].strip().rstrip(";"), "remedy": f"{before[cut:]}{remedy}".strip()}
 
 
 def _find_known_bug(fit: FittingForm) -> Values | None:

@@ -1120,3 +1120,52 @@ def test_command_that_is_done() -> None:
 
     assert installed_versions.select_commands(commands, {"numpy": "1.26.4", "scipy": "1.11"}) == ()
     assert installed_versions.select_commands(commands, {"numpy": "2.1.0"}) == tuple(commands)
+
+
+@pytest.mark.parametrize(
+    ("message", "fault", "remedy"),
+    [
+        ("frob is off. Please set frob to true.", "frob is off.", "Please set frob to true."),
+        ("the frob is too small, please check it.", "the frob is too small", "please check it."),
+        ("frob is 3. HINT: Set `frob=1`.", "frob is 3", "Set `frob=1`."),
+        ("To read sound, please install 'quux_sound'.", "quux_sound", "To read sound, please install 'quux_sound'."),
+        ("When using frob, you must enable `use_quux`.", "use_quux", "When using frob, you must enable `use_quux`."),
+    ],
+)
+def test_instruction_is_not_repeated(message: str, fault: str, remedy: str) -> None:
+    """The headline has what is wrong, or what it is about, and the next step the instruction with its condition."""
+    found = explain_traceback("/w/args.py", "raise ValueError(", f"ValueError: {message}")
+
+    assert found.description == f"The program refuses to continue (args.py:7): {fault}"
+    assert found.do == f"Follow the instruction: {remedy}"
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        ("assert a * b == size, (", "assert a * b == size"),
+        ("assert frob_size == len(", ""),
+    ],
+)
+def test_part_of_condition(source: str, shown: str) -> None:
+    """A condition is quoted only if it is whole."""
+    found = explain_traceback("/w/args.py", source, "AssertionError: the sizes of frob and quux differ here")
+
+    assert found.do.endswith(f"so that the check holds{': ' * bool(shown)}{shown}")
+
+
+def test_manual_is_no_help() -> None:
+    """Instead of a page about the type of the exception, the page of the package is given."""
+    found = explain_traceback(f"{SITE}/trl/a.py", "assert x == 1", "AssertionError: the sizes of frob and quux differ")
+
+    assert found.source == ("https://pypi.org/project/trl/",)
+
+
+def test_one_fact_once() -> None:
+    """A known bug is not shown a second time by the entry that knows the same line."""
+    last = "NotImplementedError: Loading a dataset cached in a LocalFileSystem is not supported."
+    path = f"{SITE}/datasets/builder.py"
+    lines = ["Traceback (most recent call last):", f'  File "{path}", line 9, in as_dataset', "    raise X(y)", last]
+    found = explainer.build_report([explainer._scan_lines("log", lines)])
+
+    assert [one.name for one in found.diagnoses] == ["exceptions.known_bug"]
