@@ -60,7 +60,7 @@ def diagnose(
     (`envcheck.explain.kernel_log.read_lines`): only they distinguish an out-of-memory SIGKILL from others.
     """
     logs = _drop_contradicted([_scan_lines(name, lines, every=True), _scan_lines(_("kernel log"), kernel, every=True)])
-    told = _diagnose_scans([one for one in logs if one.size], _find_ends(logs[:1]))
+    told = _name_versions(logs, _diagnose_scans([one for one in logs if one.size], _find_ends(logs[:1])))
     ended = () if code is None or code == 0 else tuple(d for d in explain_codes([str(code)]) if d.name != "exit.status")
     known = {diagnosis.name for diagnosis in told}
     return (*told, *(_link_to_cause(one, told) for one in ended if one.name not in known))
