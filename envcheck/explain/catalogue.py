@@ -74,6 +74,7 @@ class _EntryTable:
     lacks: LinePattern | None = None
     unless: LinePattern | None = None
     around: tuple[LinePattern, ...] = ()
+    installed: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     codes: tuple[str, ...] = ()
     applies: tuple[str, ...] = ()

@@ -25,8 +25,8 @@ class CatalogueEntry:
     `infrastructure`: a card, link, node or the host's memory failed, not the job; the job may be started again.
 
     `near` is lower case; without `match`, the word alone suffices, if it is a whole word.  `needs` must match in the
-    surrounding lines, `lacks` must not; `unless` must not match in the line.  `around` takes more values from the
-    surrounding lines.
+    surrounding lines, `lacks` must not; `unless` must not match in the line.  A printed version that does not meet a
+    requirement of `installed` excludes the entry.  `around` takes more values from the surrounding lines.
     """
 
     name: str
@@ -41,6 +41,7 @@ class CatalogueEntry:
     lacks: re.Pattern[str] | None = None
     unless: re.Pattern[str] | None = None
     around: tuple[re.Pattern[str], ...] = ()
+    installed: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     codes: tuple[str, ...] = ()
     applies: tuple[str, ...] = ()
@@ -70,7 +71,8 @@ class Evidence:
 class Diagnosis:
     """`count` is the number of matching lines; `evidence` the first of them; `follows` the name of its possible cause.
 
-    `named` are the values taken from the line: (placeholder, text).
+    `named` are the values taken from the line: (placeholder, text).  `installed` are the versions of the packages in
+    question that the log prints, `torch 2.6.0`.
     """
 
     name: str
@@ -85,6 +87,7 @@ class Diagnosis:
     count: int
     caused_by: str = ""
     named: tuple[tuple[str, str], ...] = ()
+    installed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from envcheck.explain import catalogue, causality
 from envcheck.explain.diagnosis import CatalogueEntry, Diagnosis, Evidence, RaisedException
-from envcheck.explain.exceptions import called_function, out_of_memory, raised_place
+from envcheck.explain.exceptions import called_function, installed_versions, known_bugs, out_of_memory, raised_place
 from envcheck.explain.exceptions.form_conditions import CONDITIONS, OF_LINES, FittingForm
 from envcheck.explain.passed_on import unwrap_exception
 
@@ -63,12 +63,20 @@ _QUOTED = re.compile(
     r"`([\w./-]{3,60})`|(?<!\w)'([\w./-]{3,60})'|(?<![\w-])(--[a-z][\w-]{2,60})"
     r"|(?<![\w./'`-])([a-z][a-z0-9]{0,39}(?:[._][a-z0-9]{1,40}){0,6}_[a-z0-9]{1,40})(?![\w/(]|\.\w)"
 )
+_MESSAGE_BEGINS = re.compile(r",\s{0,4}\($")  # of an assertion, on the next line
+_CONDITION = re.compile(r"(?:assert|if|elif|while)\b")
 _WEIGHT = re.compile(
     r"\.(?:weight|bias|absmax|quant_state|quant_map|lora_[AB])\b|\blayers?\.\d|\.\d{1,4}\."
 )  # no setting
 MOST_NAMES = 6
+PACKAGE_PAGE = "https://pypi.org/project/{name}/"  # has the releases, their notes and the issues
 SHORT_MESSAGE = 100  # characters; to a message that is shorter, its further lines are added
 _CLOSING = {"]": "[", ")": "(", "}": "{"}  # closing and opening brackets
+
+
+def is_known_bug(raised: RaisedException, installed: Mapping[str, str]) -> bool:
+    """Return whether the table of known bugs has the exception: it says more than the entry that knows its line."""
+    return known_bugs.find_bug(raised.text, raised.frames, raised.sources, installed) is not None
 
 
 def repeats_exception(entry: CatalogueEntry, raised: RaisedException) -> bool:
@@ -76,19 +84,24 @@ def repeats_exception(entry: CatalogueEntry, raised: RaisedException) -> bool:
     if not raised.text.startswith(REPEATING.get(entry.name, "\n")):
         return False
     if entry.name in _ONLY_AS:
-        form = _choose_form(raised, _describe_place(raised))[0].name.rpartition(".")[2]
+        form = _choose_form(raised, _describe_place(raised), {})[0].name.rpartition(".")[2]
         return form.startswith(_ONLY_AS[entry.name])
-    return bool(raised.frames) or _choose_form(unwrap_exception(raised), {})[0].name.rpartition(".")[2] in OF_LINES
+    return bool(raised.frames) or _choose_form(unwrap_exception(raised), {}, {})[0].name.rpartition(".")[2] in OF_LINES
 
 
-def explain_exception(raised: RaisedException) -> Diagnosis:
-    """Return the diagnosis of an exception by its form; its evidence is the line of the exception."""
+def explain_exception(raised: RaisedException, installed: Mapping[str, str] | None = None) -> Diagnosis:
+    """Return the diagnosis of an exception by its form; its evidence is the line of the exception.
+
+    `installed` are the versions of packages that the log prints.
+    """
     text = raised.text.strip()
     values = _describe_place(raised) | _split_text(text)
-    entry, groups = _choose_form(raised, values)
+    entry, groups = _choose_form(raised, values, installed or {})
     if raised.continuation and len(values.get("message", "")) < SHORT_MESSAGE:
         values["message"] = f"{values.get('message', '')} {raised.continuation}".strip()
     values |= {name: _trim_sentence(said) for name, said in groups.items() if said}
+    if "remedy" in groups and not groups.get("message"):  # the remedy is all of it: only what it is about
+        values["message"] = ", ".join(_list_quoted_names(groups["remedy"]))
     if held := out_of_memory.describe_held_memory(text):
         values["held"] = held
     package = raised_place.find_class_package(values.get("function", "") or values.get("owner", ""))
@@ -102,7 +115,9 @@ def explain_exception(raised: RaisedException) -> Diagnosis:
     fits = raised_place.list_fitting(values.get("package", ""), _list_named_packages(text))
     made = causality.make_diagnosis(entry, values, (seen,), 1)
     commands = tuple(one.replace("FITS", "|".join(fits)) for one in made.commands if fits or "FITS" not in one)
-    return replace(made, commands=commands)
+    bug = groups.get("url") if entry.name.endswith(".known_bug") else ""
+    page = PACKAGE_PAGE.format(name=values["pip"]) if values.get("pip") and not made.source else ""
+    return replace(made, commands=commands, source=(bug or page,) if bug or page else made.source)
 
 
 def _split_text(text: str) -> dict[str, str]:
@@ -145,8 +160,10 @@ def _describe_place(raised: RaisedException) -> dict[str, str]:
 
 
 def _complete_source(source: str) -> str:
-    """Return the source line without what its next line continues; "" if nothing of a condition is left: `assert (`."""
-    own = source.rstrip("\\ ,")
+    """Return the source line without what its next line continues; "" for a part of a condition: `assert x == len(`."""
+    own = _MESSAGE_BEGINS.sub("", source.rstrip("\\ ,"))
+    if _CONDITION.match(own) and sum(map(own.count, "([{")) > sum(map(own.count, ")]}")):
+        return ""  # the rest of the condition is on the next line
     return "" if re.fullmatch(r"(?:assert|return|if|raise [\w.]{1,80})?\s{0,4}[(\[{]{0,2}", own) else own
 
 
@@ -155,7 +172,9 @@ def _list_own_frames(raised: RaisedException) -> tuple[str, ...]:
     return tuple(raised.frames[: raised_place.count_own_frames(raised.frames, raised.sources)])
 
 
-def _choose_form(raised: RaisedException, values: dict[str, str]) -> tuple[CatalogueEntry, Mapping[str, str]]:
+def _choose_form(
+    raised: RaisedException, values: dict[str, str], installed: Mapping[str, str]
+) -> tuple[CatalogueEntry, Mapping[str, str]]:
     """The first form that applies, by the exception's own line, or this line with the rest of its message."""
     text = raised.text.strip()
     texts = [text, f"{text} {raised.details}"] if raised.details else [text]
@@ -173,6 +192,8 @@ def _choose_form(raised: RaisedException, values: dict[str, str]) -> tuple[Catal
         found = next((m for said in texts for pattern in entry.match if (m := pattern.search(said))), None)
         if found is None or (entry.unless and entry.unless.search(found.string)):
             continue
+        if installed_versions.contradicts(entry.installed, installed):
+            continue
         there = entry.needs.search(whole if form.startswith(_BY_PHASE) else around) if entry.needs else None
         if entry.needs and there is None:
             continue
@@ -180,7 +201,7 @@ def _choose_form(raised: RaisedException, values: dict[str, str]) -> tuple[Catal
         if groups.keys() >= {"function", "option"}:
             called = called_function.name_class(groups["function"], groups["option"], values.get("source", ""))
             groups["function"] = called
-        fit = FittingForm(text, own, tuple(raised.sources[: len(own)]), values, groups)
+        fit = FittingForm(text, own, tuple(raised.sources[: len(own)]), values, groups, installed)
         taken = CONDITIONS[form](fit) if form in CONDITIONS else groups
         if taken is not None:
             return entry, taken

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +20,8 @@ from envcheck.explain.diagnosis import (
     RaisedException,
     Verdict,
 )
-from envcheck.explain.exception_forms import REPEATING, explain_exception, repeats_exception
+from envcheck.explain.exception_forms import REPEATING, explain_exception, is_known_bug, repeats_exception
+from envcheck.explain.exceptions import installed_versions
 from envcheck.explain.exceptions.notices import begins_report, is_general, is_only_code, lists_loads
 from envcheck.explain.index import EntryIndex
 from envcheck.explain.log_findings import LogFindings
@@ -39,7 +40,7 @@ LAST_LINES = 12  # of a log, in which it says what it waits for
 # Warnings that are normal at a start, and the reason why nothing happens where a log ends with them.
 WAITING = {
     *("ray.no_resources", "ray.rollout_waits", "launcher.paddle_waits", "scheduler.step_waits"),
-    *("network.name", "network.refused", "network.rendezvous"),
+    *("network.name", "network.refused", "network.rendezvous", "network.hub_unreachable", "network.download"),
 }
 DIVERGED = "training.nan"  # a warning, unless the training goes on so to its end
 NEAR_LINES = 200  # a known cause so many lines before an unknown exception led to it
@@ -58,8 +59,8 @@ def diagnose(
     `code` is the exit status, minus the signal number for a signal; `kernel` are lines of the kernel log of that time
     (`envcheck.explain.kernel_log.read_lines`): only they distinguish an out-of-memory SIGKILL from others.
     """
-    logs = [_scan_lines(name, lines, every=True), _scan_lines(_("kernel log"), kernel, every=True)]
-    told = _diagnose_scans([one for one in logs if one.size], _find_ends(logs[:1]))
+    logs = _drop_contradicted([_scan_lines(name, lines, every=True), _scan_lines(_("kernel log"), kernel, every=True)])
+    told = _name_versions(logs, _diagnose_scans([one for one in logs if one.size], _find_ends(logs[:1])))
     ended = () if code is None or code == 0 else tuple(d for d in explain_codes([str(code)]) if d.name != "exit.status")
     known = {diagnosis.name for diagnosis in told}
     return (*told, *(_link_to_cause(one, told) for one in ended if one.name not in known))
@@ -125,7 +126,7 @@ def _scan_lines(name: str, lines: Iterable[str], every: bool = False) -> LogFind
 
 def build_report(scans: Sequence[LogFindings], is_log: bool = True, settled: Verdict | None = None) -> ExplainReport:
     """Return the combined report of several logs, or of a text that is not one; `settled` is a known verdict."""
-    scans = _mark_replaced(scans)
+    scans = _drop_contradicted(_mark_replaced(scans))
     ends = _find_ends(scans)
     told = _drop_ended_waits(scans, _promote_divergence(scans, _diagnose_scans(scans, ends)))
     judged = settled or _judge_verdict(scans, ends)
@@ -139,7 +140,7 @@ def build_report(scans: Sequence[LogFindings], is_log: bool = True, settled: Ver
     verdict = judged if is_log else "explained" if told else "unknown"
     quiet = known or verdict in QUIET
     return ExplainReport(
-        diagnoses=told,
+        diagnoses=_name_versions(scans, told),
         raised=raised,
         relevant_lines=() if quiet else select_relevant_lines(scans),
         read=tuple((one.name, one.read, one.size) for one in scans),
@@ -159,6 +160,37 @@ def _mark_replaced(scans: Sequence[LogFindings]) -> list[LogFindings]:
     logs = [scan.name for scan in scans]
     replaced = list_replaced_logs(logs, _find_ends(scans)) if have_attempts(logs) else frozenset()
     return [replace(scan, is_replaced=True) if scan.name in replaced else scan for scan in scans]
+
+
+def _choose_versions(scans: Sequence[LogFindings]) -> Mapping[str, str]:
+    return installed_versions.choose_versions(one for scan in scans for one in scan.versions)
+
+
+def _drop_contradicted(scans: Sequence[LogFindings]) -> list[LogFindings]:
+    """Return the findings without the lines of entries that a printed version excludes."""
+    installed, entries = _choose_versions(scans), load_index().entries
+    excluded = {
+        name
+        for scan in scans
+        for name in scan.hits
+        if name in entries and installed_versions.contradicts(entries[name].installed, installed)
+    }
+    return [
+        replace(scan, hits={name: hit for name, hit in scan.hits.items() if name not in excluded}) for scan in scans
+    ]
+
+
+def _name_versions(scans: Sequence[LogFindings], told: Sequence[Diagnosis]) -> tuple[Diagnosis, ...]:
+    """Add the printed versions of the packages in question, and leave out commands that only ask for them."""
+    installed = _choose_versions(scans)
+    return tuple(
+        replace(
+            one,
+            commands=installed_versions.select_commands(one.commands, installed),
+            installed=tuple(installed_versions.list_named_versions(one.commands, installed)),
+        )
+        for one in told
+    )
 
 
 def _judge_verdict(scans: Sequence[LogFindings], ends: Sequence[ProcessEnd]) -> Verdict:
@@ -201,9 +233,11 @@ def _diagnose_scans(scans: Sequence[LogFindings], ends: Sequence[ProcessEnd]) ->
     scan = next((one for one in scans if end and one.name == end.log), None)
     if end is None or scan is None:
         return told
-    if end.how == "exception" and (raised := _find_unknown_exception(scan, end, told)):
+    if end.how == "exception" and (raised := _find_unknown_exception(scan, end, told, _choose_versions(scans))):
         inner = unwrap_exception(find_origin(raised, scan.raised))
-        made = _explain_text(inner) or explain_exception(inner)
+        installed = _choose_versions(scans)
+        by_text = None if is_known_bug(inner, installed) else _explain_text(inner)
+        made = by_text or explain_exception(inner, installed)
         if inner.text != raised.text:
             made = replace(made, evidence=(replace(made.evidence[0], text=raised.text),))
         return _put_first(made, told)
@@ -281,13 +315,17 @@ def _explain_text(raised: RaisedException) -> Diagnosis | None:
     return None
 
 
-def _find_unknown_exception(scan: LogFindings, end: ProcessEnd, told: Sequence[Diagnosis]) -> RaisedException | None:
+def _find_unknown_exception(
+    scan: LogFindings, end: ProcessEnd, told: Sequence[Diagnosis], installed: Mapping[str, str]
+) -> RaisedException | None:
     """Return the exception that ended the process, unless an entry knows it or what led to it."""
     known = process_ends.list_known_lines(scan, load_index().entries)
     shared = len({one.rank for one in scan.raised} - {None}) > 1
     raised = process_ends.find_own_exception(scan, end.rank if shared else None, end.unit)
     if raised is None or (raised.is_cut and any(one.kind in LOUD for one in told)):
         return None
+    if is_known_bug(raised, installed):
+        return raised
     entry = process_ends.find_entry_of(raised, known)
     if entry is not None:
         return raised if repeats_exception(entry, raised) else _find_wrapped_exception(scan, raised, entry)
@@ -313,9 +351,18 @@ def _find_wrapped_exception(
 
 
 def _put_first(made: Diagnosis, told: Sequence[Diagnosis]) -> tuple[Diagnosis, ...]:
-    rest = [one for one in told if one.name not in REPEATING and one.name != made.name]
+    own = {(line.file, line.line) for line in made.evidence}
+    rest = [
+        one
+        for one in told
+        if one.name not in REPEATING and one.name != made.name and not own.issuperset(_list_places(one))
+    ]
     linked = [replace(one, caused_by=made.name) if one.kind in ("symptom", "summary") else one for one in rest]
     return (made, *linked)
+
+
+def _list_places(one: Diagnosis) -> set[tuple[str, int]]:
+    return {(line.file, line.line) for line in one.evidence}
 
 
 def _move_to_front(told: tuple[Diagnosis, ...], end: ProcessEnd) -> tuple[Diagnosis, ...]:

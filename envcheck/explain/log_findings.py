@@ -18,7 +18,9 @@ from typing import TypeVar
 
 from envcheck.explain import timestamps
 from envcheck.explain.diagnosis import Evidence, RaisedException
+from envcheck.explain.exceptions import installed_versions
 from envcheck.explain.exceptions.headless import may_tell_form, read_headless
+from envcheck.explain.exceptions.installed_versions import PrintedVersion
 from envcheck.explain.exceptions.notices import is_notice
 from envcheck.explain.line_kind import compute_kind
 from envcheck.explain.log_text import sanitize_line
@@ -93,7 +95,7 @@ class EntryHits:
 class LogFindings:
     """Findings of a log; `time` is that of the last traceback's head, `end` the last TAIL bytes.
 
-    `finish_log` fills `odd`, `tail`, `reported`, `trains` and `diverged` from them.
+    `finish_log` fills `odd`, `tail`, `reported`, `versions`, `trains` and `diverged` from them.
     """
 
     name: str
@@ -110,6 +112,7 @@ class LogFindings:
     odd: list[Evidence] = field(default_factory=list)
     tail: list[Evidence] = field(default_factory=list)
     reported: tuple[ReportedEnd, ...] = ()  # by a launcher whose output this is
+    versions: tuple[PrintedVersion, ...] = ()  # of packages, in the first and last TAIL bytes
     time: float | None = None
     begin: bytes = b""
     end: bytes = b""
@@ -148,6 +151,7 @@ class LogFindings:
         self._guess_exceptions()
         self.tail = _read_last_lines(self)
         self.reported = read_launcher_report(self.end, self.begin)
+        self.versions = self._read_versions()
         self.diverged = ends_without_loss(self.end)
         self.read = self.lines + bool(self.end and not self.end.endswith(b"\n"))
         self._read_last_traceback()
@@ -218,6 +222,13 @@ class LogFindings:
         """Return a line as evidence, with its own time."""
         text = sanitize_line(line)
         return Evidence(self.name, number, text, timestamps.parse_timestamp(text))
+
+    def _read_versions(self) -> tuple[PrintedVersion, ...]:
+        parts = [(1, self.begin)]
+        if self.size > len(self.begin):
+            parts.append((self.lines + 1 - self.end.count(b"\n"), self.end))
+        lines = ((first, [*map(sanitize_line, part.split(b"\n"))]) for first, part in parts)
+        return tuple(one for first, some in lines for one in installed_versions.read_versions(some, first))
 
     def _read_last_traceback(self) -> None:
         """Read the traceback at the end of the log if it was not read: one of too many."""

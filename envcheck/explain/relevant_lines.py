@@ -18,7 +18,8 @@ _ERROR = re.compile(
     r"\b(?:ERROR|Error|error|failed|Failed|FAILED|failure|cannot|Cannot|unable|Unable)\b|错误|失败|异常"
 )
 _MILD = re.compile(
-    r"\b(?:INFO|DEBUG|WARNING|DeprecationWarning|FutureWarning|UserWarning)\b|\bno errors?\b|\b0 (?:errors|failed)\b",
+    r"\b(?:INFO|DEBUG|WARN|WARNING|DeprecationWarning|FutureWarning|UserWarning)\b"
+    r"|^[IW]\d{4} \d\d:\d\d:|\bno errors?\b|\b0 (?:errors|failed)\b",
     re.IGNORECASE,
 )
 # Words for an end, or for something that is missing, in lines that report no error.
@@ -33,14 +34,15 @@ _TROUBLE = re.compile(
 )
 # A program at work: its level of ordinary messages, its bars, its epochs.
 _WORK = re.compile(
-    r"\b(?:INFO|SUCC)\b|^ {0,8}Normal {1,12}Started\b|^Successfully installed "
-    r"|\b[Tt]raining\b|\b[Ee]pochs?\b|\b(?:it|examples)/s\b|\bs/it\b|\b[Ss]teps? \d"
+    r"\b(?:INFO|SUCC)\b|^I\d{4} \d\d:\d\d:|^ {0,8}Normal {1,12}Started\b|^Successfully installed "
+    r"|\b[Tt]raining\b|\b[Ee]pochs?\b|\bserver is listening on\b|\ball slots are idle\b"
+    r"|\b(?:it|examples)/s\b|\bs/it\b|\b[Ss]teps? \d"
 )
 # What a banner prints at each start.
 _BANNER = re.compile(r"\bbug reports?\b|\berror trace to\b", re.IGNORECASE)
 _SUCCESS = re.compile(
     r"\bSUCC\b|\b(?:runtime|service|server|cluster|node) (?:has )?started\b|\b(?:succeeded|successfully)\b"
-    r"|\b[Ss]erver is up\b(?! yet)|^ {0,8}Normal {1,12}Started\b"
+    r"|\b[Ss]erver is up\b(?! yet)|\d{1,9}/\d{1,9} \[[\d:]{2,12}<|^ {0,8}Normal {1,12}Started\b"
 )
 _CODE = re.compile(r'^(?:\s{4}|\s{0,40}(?:File "|raise |return |\^|~))')
 

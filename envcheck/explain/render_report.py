@@ -63,6 +63,7 @@ def _make_diagnosis_object(one: Diagnosis) -> dict[str, Any]:
         "kind": one.kind,
         "description": one.description,
         "why": one.why,
+        "installed": list(one.installed),
         "remedy": {"words": one.do, "commands": list(one.commands)},
         "source": list(one.source),
         "applies_to": list(one.applies_to),
@@ -171,6 +172,10 @@ def _render_diagnosis(one: Diagnosis, style: Style) -> Iterator[str]:
     if one.count > 1:
         yield f"    | {translate(_('{count} matching lines', count=one.count))}"
     yield from _wrap_text(one.why, style, "    ", "    ")
+    if one.installed:
+        yield from _wrap_text(
+            translate(_("versions in the log: {versions}", versions=join(", ", one.installed))), style, "    ", "    "
+        )
     yield from _wrap_text(one.do, style, f"    {translate(_('next: '))}", "    ")
     yield from (f"      $ {command}" for command in one.commands)
     if one.source:

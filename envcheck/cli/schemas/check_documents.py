@@ -192,6 +192,7 @@ class DiagnosisValues(Keys):
     )
     description: str = key("What went wrong.")
     why: str = key("Why it happens.")
+    installed: list[str] = key("Versions of the packages in question that the log prints, each as `torch 2.6.0`.")
     remedy: DiagnosisRemedy = key("What to do.")
     source: list[str] = key("Documents that describe it; may be empty.")
     applies_to: list[str] = key("Products and versions that it applies to; empty for all.")

@@ -214,12 +214,13 @@ class RunEvidence(Keys, like=LogLine):
     about: str = key("The pod or other Kubernetes object that the line is about; empty for none.")
 
 
-class RunDiagnosis(Keys, like=DiagnosisValues, without=("remedy",)):
+class RunDiagnosis(Keys, like=DiagnosisValues, without=("remedy", "installed")):
     do: str = key("What to do, in one or two sentences.")
     commands: list[str]
     caused_by: str = key("Entry that caused this one; empty if it is a cause itself.")
     evidence: list[RunEvidence] = key("First matching lines.")
     named: list[tuple[str, str]] = key("Values from the line that its texts use, as [name, value].")
+    installed: list[str] = optional_key("Versions of the packages in question that the log prints.")
 
 
 RunState = Literal[

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from packaging.version import Version
 
-from envcheck.explain.exceptions import api_changes, called_function, out_of_memory, raised_place
+from envcheck.explain.exceptions import (
+    api_changes,
+    called_function,
+    installed_versions,
+    known_bugs,
+    out_of_memory,
+    raised_place,
+)
 
 Values = Mapping[str, str]
 _DATA_CODE = re.compile(
@@ -47,6 +54,10 @@ _PYTHON = re.compile(r"[/\\]python(3\.\d{1,2})[/\\]")  # in the path of a module
 _MODEL_FOLDER = "/transformers_modules/"  # of code that came with a model
 # Packages of which vendors have builds of their own: PyPI's would replace them.
 _VENDOR_BUILT = re.compile(r"torch|paddle|triton|apex|flash_attn|deepspeed|vllm|transformer_engine|mindspeed|megatron")
+_SENTENCE_END = re.compile(r"(?<!e\.g)(?<!i\.e)[.!?;](?=\s)")
+_MARK = re.compile(r"\W{0,3}\b(?:hint|tip|note)$", re.IGNORECASE)  # before the remedy
+_CLAUSE_ENDS = (",", ":", "(", "-")
+_CONDITION = re.compile(r"(?:If|When|For|In (?:case|order)|To)\b", re.IGNORECASE)
 _ARGUMENTS = "TrainingArguments."  # of transformers, which many programs have among their options
 # Programs that read their own options by the parser of transformers.
 _TRAINERS = re.compile(r"llama.?factory|llmtuner|swift", re.IGNORECASE)
@@ -57,6 +68,7 @@ class FittingForm:
     """An exception whose text fits the patterns of a form: `values` are of its place, `groups` of the patterns.
 
     `frames` do not have the innermost ones that only pass on what another process raised; `sources` are their lines.
+    `installed` are the versions that the log prints, by package.
     """
 
     text: str
@@ -64,6 +76,7 @@ class FittingForm:
     sources: tuple[str, ...]
     values: Values
     groups: Values
+    installed: Values = field(default_factory=dict)
 
     @property
     def source(self) -> str:
@@ -234,8 +247,9 @@ def _is_required_since(fit: FittingForm) -> Values | None:
     function = fit.groups["function"]
     for option in re.findall(r"'(\w{1,60})'", fit.groups["option"]):
         change = api_changes.find_change({"function": function, "option": option})
-        if change and change.added:
-            return {**fit.groups, **_describe_change(change, option), "requirement": f"{change.package}<{change.added}"}
+        requirement = f"{change.package}<{change.added}" if change and change.added else ""
+        if change and requirement and not installed_versions.check_requirement(requirement, fit.installed):
+            return {**fit.groups, **_describe_change(change, option, fit), "requirement": requirement}
     return None
 
 
@@ -259,8 +273,8 @@ def _find_setting(kind: tuple[bool, bool], fit: FittingForm) -> Values | None:
     for name in _list_settings(fit.groups):
         change = api_changes.load_changes().get(name)
         of_trainer = name.startswith(_ARGUMENTS) or _TRAINERS.search(" ".join((*fit.frames[-3:], fit.source)))
-        if of_trainer and change and (bool(change.added), bool(change.removed)) == kind:
-            return _describe_change(change, name.partition(".")[2])
+        if of_trainer and change and _find_broken_bounds(change, fit.installed) == kind:
+            return _describe_change(change, name.partition(".")[2], fit)
     return None
 
 
@@ -278,10 +292,20 @@ def _find_change(kind: tuple[bool, bool], fit: FittingForm) -> Values | None:
     if fit.text.startswith("NameError") and not fit.package:
         return None  # of the program itself: an import that is missing there
     change = api_changes.find_change(dict(fit.groups))
-    if change is None or (bool(change.added), bool(change.removed)) != kind:
+    if change is None or _find_broken_bounds(change, fit.installed) != kind:
         return None
     name = fit.groups.get("option") or fit.groups.get("name", "")
-    return {**_describe_change(change, name), **_describe_python(change, fit)}
+    return {**_describe_change(change, name, fit), **_describe_python(change, fit)}
+
+
+def _find_broken_bounds(change: api_changes.ApiChange, installed: Values) -> tuple[bool, bool]:
+    """Return which bounds of the change may be broken: of a printed version one, or none if it has the name."""
+    oldest = change.added and f"{change.package}>={change.added}"
+    newest = change.removed and f"{change.package}<{change.removed}"
+    kept = [installed_versions.check_requirement(one, installed) if one else True for one in (oldest, newest)]
+    if False in kept:
+        return (kept[0] is False, kept[1] is False)
+    return (kept[0] is None, kept[1] is None)
 
 
 def _describe_python(change: api_changes.ApiChange, fit: FittingForm) -> Values:
@@ -293,10 +317,12 @@ def _describe_python(change: api_changes.ApiChange, fit: FittingForm) -> Values:
     return {"python": needed, "old_python": found[1]}
 
 
-def _describe_change(change: api_changes.ApiChange, name: str) -> Values:
+def _describe_change(change: api_changes.ApiChange, name: str, fit: FittingForm) -> Values:
+    only_removed = _find_broken_bounds(change, fit.installed) == _REMOVED
     return {
         "package": change.package,
-        "version": change.added or change.removed,
+        "version": change.removed if only_removed else change.added or change.removed,
+        "installed": fit.installed.get(installed_versions.normalize_name(change.package), ""),
         "end": change.removed,
         "name": name,
         "requirement": change.requirement,
@@ -337,7 +363,36 @@ def _misses_key(fit: FittingForm) -> Values:
     return {**fit.groups, "key": fit.groups["key"].strip("'\"")}
 
 
+def _split_instruction(fit: FittingForm) -> Values:
+    """Divide the message into what is wrong and the sentence that names the remedy, with its condition.
+
+    A clause before the remedy that ends with a comma or colon is of what is wrong.
+    """
+    before, remedy = fit.groups["message"], fit.groups["remedy"]
+    ends = [found.end() for found in _SENTENCE_END.finditer(before)]
+    cut = ends[-1] if ends else 0
+    clause = before[cut:].strip()
+    if clause.endswith(_CLAUSE_ENDS) and not _CONDITION.match(clause):
+        return {**fit.groups, "message": _MARK.sub("", before.strip().rstrip("".join(_CLAUSE_ENDS)))}
+    return {**fit.groups, "message": before[:cut].strip().rstrip(";"), "remedy": f"{before[cut:]}{remedy}".strip()}
+
+
+def _find_known_bug(fit: FittingForm) -> Values | None:
+    bug = known_bugs.find_bug(fit.text, fit.frames, fit.sources, fit.installed)
+    if bug is None:
+        return None
+    return {
+        "package": bug.package,
+        "version": bug.broken,
+        "library": bug.other,
+        "requirement": bug.install,
+        "url": bug.source,
+    }
+
+
 CONDITIONS: Mapping[str, Condition] = {
+    "known_bug": _find_known_bug,
+    "names_remedy": _split_instruction,
     "hidden_package": _hides_package,
     "mixed_release": _is_mixed,
     "release_mistake": _is_of_one_package,

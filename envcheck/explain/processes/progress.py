@@ -12,12 +12,14 @@ from dataclasses import dataclass
 TRIES = 12  # lines of a block that are examined, the last ones
 WIDTH = 600  # bytes of such a line
 KEPT = 3  # steps that must follow an error before it counts as survived: other ranks print their last one later
+ANSWERS = 2  # one may have been on its way when the server failed
 _STEP_WORDS = (b"loss", b"it/s", b"s/it", b"iteration", b"step")
 _END_WORDS = (b"train_samples_per_second", b"raining completed", b"raining Completed", b"after training is done",
               b"End time of running main", b"raining finished", b"exits successfully", b"nd of training",
               b"Trainer.fit` stopped: `max_", b"ENDING TIMING RUN AT", b'"success"', b"inished training",
               b"inished Training", b"raining done", b"raining complete", b"' succeeded",
-              b"Out of bounds values", b"Final validation metrics")  # fmt: skip
+              b"Out of bounds values", b"Final validation metrics", b"done training in",
+              b"aving final epoch checkpoint", b"aved final model checkpoint", b"|Version|")  # fmt: skip
 _END = re.compile(
     rb"train_samples_per_second['\"]?\s{0,30}[:=]"
     rb"|(?:^|[^\w])[Tt]raining (?:[Cc]ompleted?|finished|done)\b(?! (?:steps?|with err|\d))"
@@ -25,6 +27,8 @@ _END = re.compile(
     rb"|^Job '[\w.-]{1,80}' succeeded\s{0,3}$"  # of Ray's job command
     rb"|^(?:[^\n#]{0,60}: ?)?# Out of bounds values\s{0,4}: 0 OK"  # of NCCL's and HCCL's tests
     rb"|^(?:\(TaskRunner[^)\n]{0,60}\)[^\n]{0,40}?)?\W{0,4}Final validation metrics: "  # of verl
+    rb"|\bdone training in [\d.]{1,12} seconds|\bSav(?:ing|ed) final (?:epoch|model) checkpoint\b"  # fairseq, torchtune
+    rb"|^\| {0,40}(?:Tasks|Groups) {0,40}\|Version\|"  # the results of lm-eval
     rb"|Trainer\.fit` stopped: `max_(?:epochs|steps|time)|^(?:\d{1,6}: )?ENDING TIMING RUN AT \d"
     # MLPerf's log of a run that reached its target
     rb"|:::MLLOG .{0,400}(?:\"status\": \"success\"|\"status\", \"value\": \"success\")"
@@ -99,7 +103,7 @@ class ProgressMarks:
         In the log of a server, which has no steps, these are requests that it answered.
         """
         if self.last is None:
-            return self.served[0] if len(self.served) == KEPT else 0
+            return self.served[-ANSWERS] if len(self.served) >= ANSWERS else 0
         ordered = len(self.advances) == KEPT and all(one.in_order for one in self.advances)
         return self.advances[0].number if ordered else 0
 

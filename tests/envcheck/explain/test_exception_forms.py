@@ -6,11 +6,19 @@ import re
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from envcheck.core import toml_file
 from envcheck.explain import catalogue, causality, exception_forms, explainer
 from envcheck.explain.diagnosis import Diagnosis
-from envcheck.explain.exceptions import api_changes, out_of_memory, raised_place, torch_releases
+from envcheck.explain.exceptions import (
+    api_changes,
+    installed_versions,
+    known_bugs,
+    out_of_memory,
+    raised_place,
+    torch_releases,
+)
 
 SITE = "/opt/conda/lib/python3.11/site-packages"
 
@@ -1050,3 +1058,169 @@ def test_weights_are_no_settings() -> None:
     last = "ValueError: cannot place 'model.layers.7.frob.weight', see `frob_option`"
 
     assert "frob.weight" not in explain_traceback("/w/frob.py", "raise ValueError(", last).do
+
+
+PRINTED = [
+    ("transformers              4.51.0", "transformers", "4.51.0"),
+    ("[conda] torch                     2.5.1                    pypi_0    pypi", "torch", "2.5.1"),
+    ("[pip3] numpy==1.26.4", "numpy", "1.26.4"),
+    ("- `transformers` version: 4.52.1", "transformers", "4.52.1"),
+    ("- PyTorch version (GPU?): 2.5.1+cu124 (True)", "torch", "2.5.1+cu124"),
+    ("- Datasets 2.21.0", "datasets", "2.21.0"),
+    ("INFO 05-01 10:00:00 [api_server.py:1043] vLLM API server version 0.8.5.post1", "vllm", "0.8.5.post1"),
+    ("INFO 05-01 10:00:00 [core.py:58] Initializing a V1 LLM engine (v0.9.1) with config:", "vllm", "0.9.1"),
+    ("torch version .................... 2.5.1+cu124", "torch", "2.5.1+cu124"),
+    ("deepspeed info ................... 0.16.4, unknown, unknown", "deepspeed", "0.16.4"),
+    ("O^O/ Torch: 2.7.1+cu128. CUDA: 8.9. CUDA Toolkit: 12.8. Triton: 3.3.1", "triton", "3.3.1"),
+    ("Successfully installed accelerate-1.7.0 huggingface-hub-0.31", "huggingface-hub", "0.31"),
+    ("Requirement already satisfied: trl>=0.9 in /opt/lib (from x) (0.17.0)", "trl", "0.17.0"),
+    ("vllm 0.8.5 requires torch==2.6.0, but you have torch 2.7.0 which is incompatible.", "torch", "2.7.0"),
+    (
+        "ImportError: tokenizers>=0.21 is required here, but found tokenizers==0.20.3.",
+        "tokenizers",
+        "0.20.3",
+    ),
+    ("/opt/lib/python3.10/site-packages/peft-0.15.2.dist-info/METADATA", "peft", "0.15.2"),
+]
+
+
+@pytest.mark.parametrize(("line", "package", "version"), PRINTED)
+def test_printed_version(line: str, package: str, version: str) -> None:
+    """A version is read from the lists of pip, conda and the trainers, and from banners and paths."""
+    printed = {one.package: one.version for one in installed_versions.read_versions([line])}
+
+    assert printed[package] == version
+
+
+@pytest.mark.parametrize(
+    "line", ["transformers>=4.44", "Collecting torch==2.3.1", '  "transformers_version": "4.40.0",', "loss   2.31"]
+)
+def test_version_of_no_installation(line: str) -> None:
+    """What a program requires or downloads is not what is installed."""
+    assert installed_versions.read_versions([line]) == ()
+
+
+def test_two_versions() -> None:
+    """Of two different versions of a package none is taken; a text that leaves out the end is the same version."""
+    printed = installed_versions.read_versions(["torch==2.6.0", "- PyTorch 2.6.0+cu124", "trl==0.9.6", "trl==0.17.0"])
+
+    assert installed_versions.choose_versions(printed) == {"torch": "2.6.0+cu124"}
+
+
+LACKS = f"ImportError: cannot import name 'EncoderDecoderCache' from 'transformers' ({SITE}/transformers/__init__.py)"
+
+
+def explain_with_versions(
+    versions: list[str], last: str, path: str = f"{SITE}/frob/a.py", source: str = "x"
+) -> Diagnosis:
+    """Return the first diagnosis of a log that prints these versions before the exception."""
+    frames = ["Traceback (most recent call last):", '  File "/w/t.py", line 4, in <module>', "    main()"]
+    frames += [f'  File "{path}", line 7, in run', f"    {source}", last]
+    return explainer.build_report([explainer._scan_lines("log", [*versions, *frames])]).diagnoses[0]
+
+
+def test_version_breaks_bound() -> None:
+    """The answer says which version is installed."""
+    found = explain_with_versions(["- `transformers` version: 4.42.3"], LACKS)
+
+    assert found.name == "exceptions.added_name"
+    assert "The installed one is older: 4.42.3." in found.why
+    assert found.installed == ("transformers 4.42.3",)
+
+
+def test_version_contradicts() -> None:
+    """A version that has the name removes the cause that it were too old."""
+    found = explain_with_versions(["- `transformers` version: 4.52.1"], LACKS)
+
+    assert found.name != "exceptions.added_name"
+
+
+@pytest.mark.parametrize(
+    ("version", "name"), [("4.50.0", "added_name"), ("5.3.0", "removed_name"), ("", "bounded_name")]
+)
+def test_version_between_bounds(version: str, name: str) -> None:
+    """Of a name that only some releases have, the version tells which bound it breaks."""
+    last = "ImportError: cannot import name 'check_model_inputs' from 'transformers.utils.generic'"
+    found = explain_with_versions([f"- `transformers` version: {version}"] if version else [], last)
+
+    assert found.name == f"exceptions.{name}"
+    assert found.commands[0] == "python3 -m pip install 'transformers>=4.54,<5.2'"
+
+
+BUG = "AttributeError: 'dict' object has no attribute 'model_type'"
+
+
+@pytest.mark.parametrize(("version", "is_known"), [("4.57.2", True), ("4.57.3", False)])
+def test_known_bug(version: str, is_known: bool) -> None:
+    """A bug of a release is known by its message and frame, unless the log prints another release."""
+    path = f"{SITE}/transformers/tokenization_utils_base.py"
+    found = explain_with_versions([f"transformers=={version}"], BUG, path, "if config.model_type not in [")
+
+    assert (found.name == "exceptions.known_bug") is is_known
+
+
+@pytest.mark.parametrize("bug", known_bugs.load_bugs(), ids=lambda bug: f"{bug.broken} {bug.other}")
+def test_bugs_name_releases(bug: known_bugs.KnownBug) -> None:
+    """Each row names releases as pip reads them, of packages whose versions are read, and what it installs mends it."""
+    wanted = [Requirement(text) for text in (bug.broken, bug.other, bug.install) if text]
+    known = installed_versions.read_versions(f"{one.name}==1.0" for one in wanted)
+
+    assert {one.package for one in known} == {installed_versions.normalize_name(one.name) for one in wanted}
+    assert bug.install not in (bug.broken, bug.other)
+
+
+def test_command_that_is_done() -> None:
+    """A command that installs what the log shows installed is left out, and a list of known versions."""
+    commands = ["python3 -m pip install 'numpy<2'", "python3 -m pip list 2>/dev/null | grep -i -E 'numpy|scipy'"]
+
+    assert installed_versions.select_commands(commands, {"numpy": "1.26.4", "scipy": "1.11"}) == ()
+    assert installed_versions.select_commands(commands, {"numpy": "2.1.0"}) == tuple(commands)
+
+
+@pytest.mark.parametrize(
+    ("message", "fault", "remedy"),
+    [
+        ("frob is off. Please set frob to true.", "frob is off.", "Please set frob to true."),
+        ("the frob is too small, please check it.", "the frob is too small", "please check it."),
+        ("frob is 3. HINT: Set `frob=1`.", "frob is 3", "Set `frob=1`."),
+        ("To read sound, please install 'quux_sound'.", "quux_sound", "To read sound, please install 'quux_sound'."),
+        ("When using frob, you must enable `use_quux`.", "use_quux", "When using frob, you must enable `use_quux`."),
+    ],
+)
+def test_instruction_is_not_repeated(message: str, fault: str, remedy: str) -> None:
+    """The headline has what is wrong, or what it is about, and the next step the instruction with its condition."""
+    found = explain_traceback("/w/args.py", "raise ValueError(", f"ValueError: {message}")
+
+    assert found.description == f"The program refuses to continue (args.py:7): {fault}"
+    assert found.do == f"Follow the instruction: {remedy}"
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        ("assert a * b == size, (", "assert a * b == size"),
+        ("assert frob_size == len(", ""),
+    ],
+)
+def test_part_of_condition(source: str, shown: str) -> None:
+    """A condition is quoted only if it is whole."""
+    found = explain_traceback("/w/args.py", source, "AssertionError: the sizes of frob and quux differ here")
+
+    assert found.do.endswith(f"so that the check holds{': ' * bool(shown)}{shown}")
+
+
+def test_manual_is_no_help() -> None:
+    """Instead of a page about the type of the exception, the page of the package is given."""
+    found = explain_traceback(f"{SITE}/trl/a.py", "assert x == 1", "AssertionError: the sizes of frob and quux differ")
+
+    assert found.source == ("https://pypi.org/project/trl/",)
+
+
+def test_one_fact_once() -> None:
+    """A known bug is not shown a second time by the entry that knows the same line."""
+    last = "NotImplementedError: Loading a dataset cached in a LocalFileSystem is not supported."
+    path = f"{SITE}/datasets/builder.py"
+    lines = ["Traceback (most recent call last):", f'  File "{path}", line 9, in as_dataset', "    raise X(y)", last]
+    found = explainer.build_report([explainer._scan_lines("log", lines)])
+
+    assert [one.name for one in found.diagnoses] == ["exceptions.known_bug"]

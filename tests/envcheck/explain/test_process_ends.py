@@ -640,7 +640,7 @@ REFUSED_REQUEST = "ERROR frob.py:7] ValueError: At most 1 image(s) may be provid
 @pytest.mark.parametrize(
     ("lines", "verdict"),
     [
-        ([REFUSED_REQUEST, ANSWERED, ANSWERED, ANSWERED], "running"),
+        ([REFUSED_REQUEST, ANSWERED, ANSWERED], "running"),
         ([ANSWERED, ANSWERED, ANSWERED, REFUSED_REQUEST, ANSWERED], "failed"),
         # A server next to a training goes on answering after the training has failed.
         (["step 7/9 loss: 1.5", REFUSED_REQUEST, ANSWERED, ANSWERED, ANSWERED], "failed"),
@@ -651,3 +651,44 @@ def test_server_that_goes_on_answering(lines: list[str], verdict: str) -> None:
     found = explainer.build_report([explainer._scan_lines("log", lines)])
 
     assert found.verdict == verdict
+
+
+def judge_lines(*lines: str) -> ExplainReport:
+    """Return the report of a log of these lines."""
+    return explainer.build_report([explainer._scan_lines("log", lines)])
+
+
+def test_engine_that_goes_on() -> None:
+    """A request that failed ended nothing if the engine answers another one after it."""
+    error = ["ERROR [serving.py:20] Traceback (most recent call last):", '  File "/w/serving.py", line 9, in create']
+    error += ["ValueError: the prompt has 5000 tokens, but the maximum context length is 4096 tokens"]
+    answer = 'INFO:     10.0.0.1:4000 - "POST /v1/completions HTTP/1.1" 200 OK'
+
+    assert judge_lines(*error, answer, answer).verdict == "running"
+    assert not any(one.kind == "cause" for one in judge_lines(*error, answer, answer).diagnoses)
+    assert judge_lines(answer, *error).verdict == "failed"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "2025-07-12 10:02:11 | INFO | train | done training in 130.1 seconds",
+        "INFO: Saving final epoch checkpoint.",
+        "|    Tasks     |Version|Filter|n-shot|Metric|   |Value |   |Stderr|",
+    ],
+)
+def test_regular_end_of_tools(line: str) -> None:
+    """The marks of a regular end of further trainers and of an evaluation are known."""
+    assert judge_lines("step 9/9 loss 1.2", line).verdict == "finished"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("I0713 10:00:01.101010 1 grpc_server.cc:2558] Started the service at 0.0.0.0:8001",),
+        ("main: server is listening on http://127.0.0.1:8080", "srv  update_slots: all slots are idle"),
+    ],
+)
+def test_server_at_work(lines: tuple[str, ...]) -> None:
+    """A server that started and waits for requests reports no failure."""
+    assert judge_lines(*lines).verdict == "no_failure"
