@@ -609,3 +609,35 @@ def test_failed_hccl_call_waited(tmp_path: Path) -> None:
         "rank 0 failed first (15:05:00, KeyError: 'images' at data.py:7); "
         "ranks 1-2 waited for it and timed out at 15:07:00"
     )
+
+
+def test_exception_that_ray_passed_on_is_of_its_worker(tmp_path: Path) -> None:
+    """The process that raised an exception failed first, not the one to which Ray passed it on."""
+    raised = ["Traceback (most recent call last):", '  File "/w/rl.py", line 7, in generate', "    check(n)"]
+    passed_on = "ray.exceptions.RayTaskError(ValueError): ray::Rollout.generate() (pid=9002, ip=10.0.0.2, actor_id=ab)"
+
+    found = explain_folder(
+        tmp_path,
+        {
+            "driver.log": [*raised[:1], '  File "/w/main.py", line 3, in <module>', "    ray.get(refs)", passed_on],
+            "worker-9002.log": ["generated 128 samples", *raised, "ValueError: a prompt of 5120 tokens"],
+        },
+    )
+
+    assert found.first.endswith("worker-9002.log")
+
+
+def test_lost_port_outranks_packets_lost_by_its_peer(tmp_path: Path) -> None:
+    """The host whose RDMA port failed is named first, not the one whose packets it did not answer."""
+    found = explain_folder(
+        tmp_path,
+        {
+            "rank_0.log": [
+                "node-1:7:9 [0] NCCL WARN NET/IB : Got completion from peer 10.0.0.2<4123> with status=12 opcode=0"
+            ],
+            "rank_1.log": ["node-2:7:9 [0] NCCL WARN NET/IB : mlx5_1:1 Got async event : port error"],
+        },
+    )
+
+    assert found.diagnoses[0].name == "nccl.ib_port"
+    assert found.first.endswith("rank_1.log")
