@@ -35,7 +35,7 @@ WORDS = (
     "forbid", "restricted", "awaiting", "bad ", "is empty", "no matching", "no valid", "no user", "no file",
     "no address", "no nvidia", "no npu", "no socket", "ancdata", "retry", "read-only", "force stop", "assert",
     "low on", "argv", "at least", "ready twice", "please ", "partially", "compareframe", "maybe ", "nsatisf",
-    "able to be opened", "the ppr", "has died", "by subset",
+    "able to be opened", "mca param", "iteration across", "the ppr", "has died", "by subset",
     "backoff", "errimage", "emfile", "eacces", "eaddr", "enospc", "different", "without", "_e_", "synchron",
     "resolution", "sigint", "etimedout", " vs hf", "= inf", "externally", "dont support", "wrong value",
     "xclusive", "unsched", "wpr", "total available", "no available", "cannot", "incompat", "templateerr",

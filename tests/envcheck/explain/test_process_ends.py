@@ -641,3 +641,13 @@ def test_lost_port_outranks_packets_lost_by_its_peer(tmp_path: Path) -> None:
 
     assert found.diagnoses[0].name == "nccl.ib_port"
     assert found.first.endswith("rank_1.log")
+
+
+@pytest.mark.parametrize(("reason", "is_duplicate"), [("Duplicate GPU detected : rank 1", True), ("other", False)])
+def test_invalid_use_of_nccl_has_its_own_reason(reason: str, is_duplicate: bool) -> None:
+    """NCCL's invalid usage is two ranks on one card only if its last error does not say otherwise."""
+    lines = ["torch.distributed.DistBackendError: NCCL error in: a.cpp:7, invalid usage", "Last error:", reason]
+
+    found = explainer.build_report([explainer._scan_lines("log", lines)])
+
+    assert ("nccl.duplicate" in [one.name for one in found.diagnoses]) is is_duplicate
