@@ -13,8 +13,11 @@ _NAME = r"(?i)TOKEN(?!IZER)|SECRET|PASSW|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE
 _USERINFO = r"(:(?:\\?/){2})(?:[^\s/@:\"'<>]{1,256}:(?!\d{1,5}/)[^\s\"'<>]{0,512}|[^\s/@\"'<>]{1,512})@"
 # HttpProxy: user:password@host, without a scheme.
 _PROXY = r"(?i)(proxy\w{0,10}\\?[\"']?\s{0,4}[:=]\s{0,4}\\?[\"']?)[^\s\"'@,;/]{1,512}@"
-# Training metrics such as "tokens_per_s": 4963 are not secrets: the plural with a plain number is a count.
-_COUNT = r"tokens[\w-]{0,40}\\?[\"']?\s{0,4}[:=]\s{0,4}\\?[\"']?\d{1,12}(?:\.\d{1,12})?(?![\w.+/=-])"
+# "tokens_per_s": 4963 and max_token_len=4096 are not secrets: the plural with a plain number, and a length, is a count.
+_COUNT = (
+    r"(?:tokens|token[_-](?:len|num|count|budget|limit|id))[\w-]{0,40}"
+    r"\\?[\"']?\s{0,4}[:=]\s{0,4}\\?[\"']?\d{1,12}(?:\.\d{1,12})?(?![\w.+/=-])"
+)
 _ASSIGNED = (
     rf"(?i)((?!{_COUNT})(?:token(?!izer)|secret|passw(?:or)?d|credential|api_?key|access_?key|private_?key"
     r"|auth(?:orization)?(?=\\?[\"']?\s{0,4}[:=]))(?!\w{0,20}Error\b)"

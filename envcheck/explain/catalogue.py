@@ -21,7 +21,7 @@ FOLDER = Path(__file__).parent / "entries"
 FORMS = Path(__file__).parent / "exceptions" / "forms.toml"
 COMPONENTS = Path(__file__).parent / "components" / "messages.toml"
 NOT_OF_LINES = {FORMS.parent.name, COMPONENTS.parent.name}
-# A pattern that begins with @ is a number used as a code: `error code is 507033`, not `step 507033`.
+# A pattern that begins with @ is a number used as a code: `error code is 507033`, not `step 507033` or `300000ms`.
 _AS_CODE = r"(?:code|error|err|ret|result|status|failed)\b[^\d\n]{0,24}?(?<![\d.])(?:"
 # Unbounded repetition, after escapes and character sets are removed.
 _SKIP = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]")
@@ -38,7 +38,7 @@ def compile_pattern(text: str) -> re.Pattern[str]:
     """
     text = _KEYS.sub(lambda found: f"(?:{'|'.join(_list_alternatives(found[1]))})", text)
     if text.startswith("@"):
-        text = _AS_CODE + text[1:] + r")(?![\d.]\d)(?!\d| ?(?:ms|milliseconds|seconds|bytes)\b)"
+        text = _AS_CODE + text[1:] + r")(?![\d.]\d)(?!\d| ?(?:m?s|[kmg]i?b|bytes|(?:milli)?seconds)\b)"
     if _ENDLESS.search(_SKIP.sub("", text)):
         raise ValueError(f"the pattern {text!r} repeats without a bound")
     try:

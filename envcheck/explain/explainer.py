@@ -305,10 +305,12 @@ def _quote_refusal(scans: Sequence[LogFindings]) -> Diagnosis | None:
 def _explain_text(raised: RaisedException) -> Diagnosis | None:
     """Return the diagnosis of an entry that knows the exception's text, where its line was not read as one of its own.
 
-    That is so where the line has a mark before it, or where the message goes on in the next lines.
+    That is so where the line has a mark before it, or where the message goes on in the next lines.  The frames are the
+    lines around it.
     """
+    around = "\n".join((*raised.frames, *raised.sources))
     for text in (raised.text, f"{raised.text} {raised.details}"):
-        for entry, groups in load_index().match_line(text):
+        for entry, groups in load_index().match_line(text, lambda: around):
             if entry.kind == "cause" and entry.name not in REPEATING:
                 seen = Evidence(raised.file, raised.end or raised.line, raised.text, raised.time)
                 return causality.make_diagnosis(entry, groups, (seen,), 1)

@@ -22,10 +22,8 @@ Values = Mapping[str, str]
 _DATA_CODE = re.compile(
     r"data|tokenize_|preprocess|collat|convert|sampl|_map|template|prompt|reward|batch", re.IGNORECASE
 )
-_DATA_PART = re.compile(
-    r"\b(?:batch|features?|examples?|samples?|rows?|inputs)\[['\"]"
-    r"|\bfor \w{1,20} in (?:inputs|batch|features|examples|samples)\b"
-)
+_SAMPLES = "(?:batch|features?|examples?|samples?|rows?|inputs)"
+_DATA_PART = re.compile(rf"\b{_SAMPLES}\[['\"]|\bfor \w{{1,20}} in {_SAMPLES}\b")
 _DATA_FIELD = re.compile(
     r"KeyError: ['\"](?:texts?|messages|conversations?|prompts?|chosen|rejected|instruction|query|response)['\"]$"
 )

@@ -58,3 +58,9 @@ def test_words_of_a_command() -> None:
     shown = ("swift", "--hub_token", "***", "--proxy", "http://***@h/x", *said[5:])
 
     assert secrets.redact_words(said) == shown
+
+
+def test_lengths_in_tokens_are_shown() -> None:
+    """A number of tokens is no secret, but a token is one even if it starts with a figure."""
+    assert secrets.redact_text("max_token_len=4096 is too small") == "max_token_len=4096 is too small"
+    assert secrets.redact_text("token_id=7f3a-99") == "token_id=***"

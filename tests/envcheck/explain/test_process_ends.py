@@ -692,3 +692,45 @@ def test_regular_end_of_tools(line: str) -> None:
 def test_server_at_work(lines: tuple[str, ...]) -> None:
     """A server that started and waits for requests reports no failure."""
     assert judge_lines(*lines).verdict == "no_failure"
+
+
+def test_exception_that_ray_passed_on_is_of_its_worker(tmp_path: Path) -> None:
+    """The process that raised an exception failed first, not the one to which Ray passed it on."""
+    raised = ["Traceback (most recent call last):", '  File "/w/rl.py", line 7, in generate', "    check(n)"]
+    passed_on = "ray.exceptions.RayTaskError(ValueError): ray::Rollout.generate() (pid=9002, ip=10.0.0.2, actor_id=ab)"
+
+    found = explain_folder(
+        tmp_path,
+        {
+            "driver.log": [*raised[:1], '  File "/w/main.py", line 3, in <module>', "    ray.get(refs)", passed_on],
+            "worker-9002.log": ["generated 128 samples", *raised, "ValueError: a prompt of 5120 tokens"],
+        },
+    )
+
+    assert found.first.endswith("worker-9002.log")
+
+
+def test_lost_port_outranks_packets_lost_by_its_peer(tmp_path: Path) -> None:
+    """The host whose RDMA port failed is named first, not the one whose packets it did not answer."""
+    found = explain_folder(
+        tmp_path,
+        {
+            "rank_0.log": [
+                "node-1:7:9 [0] NCCL WARN NET/IB : Got completion from peer 10.0.0.2<4123> with status=12 opcode=0"
+            ],
+            "rank_1.log": ["node-2:7:9 [0] NCCL WARN NET/IB : mlx5_1:1 Got async event : port error"],
+        },
+    )
+
+    assert found.diagnoses[0].name == "nccl.ib_port"
+    assert found.first.endswith("rank_1.log")
+
+
+@pytest.mark.parametrize(("reason", "is_duplicate"), [("Duplicate GPU detected : rank 1", True), ("other", False)])
+def test_invalid_use_of_nccl_has_its_own_reason(reason: str, is_duplicate: bool) -> None:
+    """NCCL's invalid usage is two ranks on one card only if its last error does not say otherwise."""
+    lines = ["torch.distributed.DistBackendError: NCCL error in: a.cpp:7, invalid usage", "Last error:", reason]
+
+    found = explainer.build_report([explainer._scan_lines("log", lines)])
+
+    assert ("nccl.duplicate" in [one.name for one in found.diagnoses]) is is_duplicate
