@@ -21,7 +21,8 @@ _QUOTES = re.compile(
     r"|^\s{0,8}(?:--[\w-]{2,40}[ =]|export |(?!E[A-Z]{2,14}\b)[A-Z][A-Z_]{3,40}=)"
 )
 _TOLD = re.compile(
-    r"^(?!.{0,40}(?:LAUNCH INFO|launch\.py)).{0,100}?(?:\b(?:INFO|DEBUG|VERBOSE|TRACE)\b(?! WARN)|^\[?[ID]\d{4} \d\d:)"
+    r"^(?!.{0,40}(?:LAUNCH INFO|launch\.py)).{0,100}?"
+    r"(?:(?<![A-Z]=)\b(?:INFO|DEBUG|VERBOSE|TRACE)\b(?! WARN)|^\[?[ID]\d{4} \d\d:)"  # LEVEL=DEBUG is a variable
 )
 _NONE = re.compile(
     r"\b(?:errors|failed|failures|fail|timeouts|refused|mismatch(?:es)?|exceptions|killed|unreachable)\b ?[:=]? ?"
