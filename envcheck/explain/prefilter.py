@@ -39,10 +39,11 @@ WORDS = (
     "backoff", "errimage", "emfile", "eacces", "eaddr", "enospc", "different", "without", "_e_", "synchron",
     "resolution", "sigint", "etimedout", " vs hf", "= inf", "externally", "dont support", "wrong value",
     "xclusive", "unsched", "wpr", "total available", "no available", "cannot", "incompat", "templateerr",
-    "what()", "unbound imm", "neither af", " pd ", "pending", "cannotrun", "sandbox", "taint", "preempt",
+    "what()", "unbound ", "neither af", " pd ", "pending", "cannotrun", "sandbox", "taint", "preempt",
     "as root", "evict", "pressure", "n''t", "unavailable key",
     "no solution", "nothing prov", "agenotfound", "could be f",
-    "same columns", "reported lower", "low realmemory", "low socket", "differs", "overused", "no makefile",
+    "same columns", "reported lower", "low realmemory", "low socket", "differs", "overused", "no makefile", "no parser",
+    "in use by", "ore other proc",
 )  # fmt: skip
 # Messages of the C library and of the vendors' tools in a Chinese locale.
 CHINESE = (
