@@ -43,7 +43,7 @@ WORDS = (
     "as root", "evict", "pressure", "n''t", "unavailable key",
     "no solution", "nothing prov", "agenotfound", "could be f",
     "same columns", "reported lower", "low realmemory", "low socket", "differs", "overused", "no makefile", "no parser",
-    "in use by", "ore other proc",
+    "in use by", "ore other proc", "status: down",
 )  # fmt: skip
 # Messages of the C library and of the vendors' tools in a Chinese locale.
 CHINESE = (
