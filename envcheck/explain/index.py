@@ -22,7 +22,7 @@ _QUOTES = re.compile(
 )
 _TOLD = re.compile(
     r"^(?!.{0,40}(?:LAUNCH INFO|launch\.py)).{0,100}?"
-    r"(?:(?<!_DEBUG=)\b(?:INFO|DEBUG|VERBOSE|TRACE)\b(?! WARN)|^\[?[ID]\d{4} \d\d:)"
+    r"(?:(?<![A-Z]=)\b(?:INFO|DEBUG|VERBOSE|TRACE)\b(?! WARN)|^\[?[ID]\d{4} \d\d:)"  # LEVEL=DEBUG is a variable
 )
 _NONE = re.compile(
     r"\b(?:errors|failed|failures|fail|timeouts|refused|mismatch(?:es)?|exceptions|killed|unreachable)\b ?[:=]? ?"

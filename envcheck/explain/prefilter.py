@@ -43,9 +43,10 @@ WORDS = (
     "as root", "evict", "pressure", "n''t", "unavailable key",
     "no solution", "nothing prov", "agenotfound", "could be f",
     "same columns", "reported lower", "low realmemory", "low socket", "differs", "overused", "no makefile",
-    "expected", "unbound", "removed from", "blocked for", "lockup", "panic: ",
+    "expected", "removed from", "blocked for", "lockup", "panic: ",
     "waiting to start", "is expired", "compromised",
     "installable", "no rule", "provided by", "also in pack", "changed sign",
+    "no parser", "in use by", "ore other proc", "status: down",
 )  # fmt: skip
 # Messages of the C library and of the vendors' tools in a Chinese locale.
 CHINESE = (

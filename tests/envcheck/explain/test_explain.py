@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from envcheck.explain import codes
 from envcheck.explain.catalogue import load_entries
 
 ROOT = Path(__file__).parents[3]
@@ -139,3 +140,13 @@ def test_starts_without_heavy_libraries() -> None:
     code += "sys.exit(any(n in sys.modules for n in ('docker', 'rich', 'pexpect')))"
 
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
+
+
+@pytest.mark.parametrize("text", ("misaligned address", "too many resources requested for launch"))
+def test_error_texts_of_cuda_have_advice(text: str) -> None:
+    """An error of CUDA whose text says what to do is explained with it."""
+    found = codes.explain_code(text, "cuda")
+
+    assert found is not None
+    assert found.entry == "cuda.error"
+    assert found.advice
