@@ -68,6 +68,9 @@ class StageParts:
     gathered_start: float = 0.0
     head_reduction: float = 0.0
     last_reduction: float = 0.0
+    buffer_pool: float = 0.0
+    buffer_forward: float = 0.0
+    buffer_backward: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -205,6 +208,7 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
     block = holding.dense / max(1, parameter_shares.split_layers(job.model.layers, job.layout.pp)[stage])
     block += holding.experts / max(1, job.model.layers) + few / max(1, mine) * sharding_buffers.mixes_units(job)
     head_unit = C * (holding.head or holding.embedding) if sharding_buffers.shards_edges(job) else 0.0
+    buffer = sharding_buffers.gather_buffer_bytes(job, block)
     return StageParts(
         states=kept,
         trained=trained,
@@ -253,6 +257,9 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
         gathered_start=sharding_buffers.first_gather_bytes(job, holding, block),
         head_reduction=sharding_buffers.head_reduction_bytes(job, holding, block),
         last_reduction=sharding_buffers.last_reduction_bytes(job, holding, block),
+        buffer_pool=sharding_buffers.gather_pool_bytes(job, holding, block),
+        buffer_forward=head_unit if job.framework.keeps_head and head_unit else buffer,
+        buffer_backward=buffer,
         watched=sharding_buffers.held_input_bytes(job, block_set.checkpoints * loads),
         partition=sharding_buffers.gradient_partition_bytes(job, trained),
         unfinished=sharding_buffers.unfinished_share(job, holding),

@@ -323,6 +323,35 @@ def test_torchs_parallel_loss() -> None:
     assert loss.loss_bytes(plain) == 12 * plain.model.vocab * plain.tokens
 
 
+def test_streams_have_pools_of_their_own() -> None:
+    """Where the reading has the allocator's cache, a card's FSDP gradients are in each phase after loading."""
+    asked = make_job("llama-3-8b", framework=KNOWN["torchtitan"], sharding="fsdp", precision=Precision(4, 4, 0, 8),
+                     layout=ParallelLayout(cards=8), memory_gib=80)  # fmt: skip
+    load, forward, backward, step, _save = phases.list_phases(asked, 0)
+    p = build_stage_parts(asked, 0)
+    block, head = p.buffer_backward, 2 * asked.model.head.total
+
+    assert p.buffer_pool == block + head  # FSDP2: buffers of a block, and of the unit before or after it
+    assert (load.pooled, forward.pooled) == (0.0, pytest.approx(p.states.gradients + block))
+    assert backward.pooled == pytest.approx(p.states.gradients - dict(backward.terms)["gradients"] + head)
+    assert step.pooled == p.buffer_pool
+    read, tensors = (phases.apply_meter(replace(asked, meter=m), forward).total for m in ("reserved", "allocated"))
+    cache = (KNOWN["torchtitan"].growth - 1) * sum(n for name, n in forward.terms if name in phases.COMING)
+    assert read - tensors == pytest.approx(forward.pooled + cache)
+
+
+def test_first_fsdp_gathers_in_a_stream_of_its_own() -> None:
+    """Blocks of FSDP1's gathered weights wait for the next: at the loss those of two layers."""
+    asked = make_job("llama-3-8b", framework=GENERIC, sharding="fsdp", layout=ParallelLayout(cards=8))
+    p = build_stage_parts(asked, 0)
+    forward = phases.list_phases(asked, 0)[1]
+
+    assert forward.pooled == pytest.approx(
+        p.gathered - dict(forward.terms)["gathered layers"] + p.states.gradients - dict(forward.terms)["gradients"]
+    )
+    assert phases.list_phases(replace(asked, sharding="zero3"), 0)[1].pooled == 0.0
+
+
 def test_chunked_loss_is_far_smaller() -> None:
     """Liger computes the logits of tokens x h/V at a time."""
     asked = make_job("qwen2.5-7b", framework=GENERIC, precision=Precision())
