@@ -323,6 +323,13 @@ def test_strategies_of_the_first_fsdp() -> None:
     assert not [text for way in ways for text in row_words.list_unknown_words({**BASE, "sharding": way})]
 
 
+def test_spellings_of_the_distributed_optimizer() -> None:
+    """Megatron's distributed optimizer is known by a hyphen or an underscore, in full or cut short."""
+    for way in ("dist-opt", "dist_opt", "distributed-optimizer"):
+        row = {**BASE, "sharding": way}
+        assert table_rows.parse_sharding(row) == "dist_opt" and not [*row_words.list_unknown_words(row)], way
+
+
 def test_buckets_of_a_deepspeed_configuration() -> None:
     """Sizes of a ds_config replace the defaults: 2 bytes for each entry of two buffers, and of live parameters."""
     cells = {"cards": "8", "recompute": "full", "weight_dtype": "bf16"}
