@@ -393,3 +393,20 @@ def test_inputs_that_columns_leave_open(name: str, known: dict[str, str], open_r
         return name in [one.name for one, _others in open_inputs.list_alternatives(job)]
 
     assert (is_open(known), is_open(open_row)) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        ({}, "full"),
+        ({"recompute": "none"}, "none"),
+        ({"method": "lora", "quant": ""}, "none"),
+        ({"quant": "gptq-int4"}, "none"),
+        ({"framework": "TRL SFTTrainer"}, "none"),
+    ],
+)
+def test_recompute_of_a_prepared_base(cells: dict[str, str], kind: str) -> None:
+    """PEFT's preparation of a bitsandbytes base recomputes by default; a framework passes an option of its own."""
+    row = {"model": "llama-2-7b", "method": "qlora", "quant": "bnb-nf4", "framework": "HF Trainer", "seq_len": "512"}
+
+    assert table_rows.build_row_job({**row, **cells}).recompute.kind == kind
