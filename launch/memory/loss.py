@@ -63,6 +63,6 @@ def loss_bytes(job: PlannedJob) -> float:
     divided = f.parallel_loss if job.layout.tp > 1 else 0.0
     whole = (f.compiled_loss if job.compiled else 0.0) or divided or f.loss
     plain = f.loss_half if takes_half_logits(job) else whole + kept_logit_bytes(job)
-    plain += C * job.model.caps_logits + job.precision.compute - C  # the gradient has the type of the logits
+    plain += C * job.model.caps_logits + job.compute - C  # the gradient has the type of the logits
     plain += further_predictions(job, plain)
     return plain * (f.pair_loss if job.pairs else 1.0) * vocab * job.tokens

@@ -193,7 +193,7 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
     gradients = kept.gradients if job.trains_all else few * adapters.adapter_gradient_bytes(job)
     block_set = count_layer_bytes(job, stage)
     x = job.layout
-    wide = job.precision.compute / C
+    wide = job.compute / C
     loads = wide if x.layer_split else wide * pipeline.count_loads_in_flight(x.pp, stage, x.vpp, job.grad_accum)
     last, own_units = stage == job.layout.pp - 1, sharding_buffers.has_adapter_units(job)
     norm = activations.norm_activations(job, 1)

@@ -434,6 +434,19 @@ def test_fsdp_reduces_the_root_unit_last() -> None:
     assert build_stage_parts(replace(job, sharding="zero3"), 0).last_reduction == 0
 
 
+def test_without_fsdp_torchtitan_divides_in_fp32() -> None:
+    """Its autocast is for one card and DDP alone: stages and tensor ranks have no 16-bit copies."""
+    titan = make_job("llama-3-8b", framework=KNOWN["torchtitan"], sharding="none", precision=Precision(4, 4, 0, 8),
+                     layout=ParallelLayout(tp=2, pp=2, cards=4), recompute=Recompute("full"))  # fmt: skip
+    usual = replace(titan, framework=replace(titan.framework, casts_in_fsdp=False))
+    wide, cast = (build_stage_parts(job, 0) for job in (titan, usual))
+
+    assert (wide.copies_backward, cast.copies_backward > 0) == (0, True)
+    assert dict(wide.kept)["checkpoints"] == dict(cast.kept)["checkpoints"]  # in fp32 both ways
+    assert replace(titan, layout=ParallelLayout(cards=4)).compute == 2
+    assert replace(titan, sharding="fsdp").compute == 2
+
+
 def test_autocast_alone_gathers_fp32() -> None:
     """FSDP without MixedPrecision: fp32 gathered weights and gradients, fp32 checkpoints, copies of kept layers."""
     wide = Precision(4, 4, 0, 8)
