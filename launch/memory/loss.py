@@ -40,6 +40,11 @@ def kept_logit_bytes(job: PlannedJob) -> float:
     return max(kept, 2 * C) if kept and is_lifted(job) else kept
 
 
+def output_bytes(job: PlannedJob) -> float:
+    """Return the bytes of the logits in the model's output, which lives during the backward pass; 0 without them."""
+    return 0.0 if job.fused_loss else kept_logit_bytes(job) * job.model.vocab / job.layout.tp * job.tokens
+
+
 def further_predictions(job: PlannedJob, each: float) -> float:
     """Return the bytes of the losses of multi-token-prediction layers, which are kept during the model's own.
 

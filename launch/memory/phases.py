@@ -185,6 +185,7 @@ def backward_terms(job: PlannedJob, p: StageParts, states: tuple[ModelStates, Mo
         (mark("framework buffers"), framework_buffer_bytes(job) + p.pinned),
         (mark("unpacked matrix"), p.unpacked),
         (mark("watched inputs"), p.watched),
+        (mark("logits and loss"), p.output),
     )
     layer = ((mark("recomputed layer"), p.working), (mark("layer gradients"), p.gradient))
     at_start = p.buckets + p.flattened * (job.meter != "allocated")

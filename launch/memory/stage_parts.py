@@ -63,6 +63,7 @@ class StageParts:
     flattened: float = 0.0
     unpacked_head: float = 0.0
     previous: float = 0.0
+    output: float = 0.0
     passing: float = 0.0
     first_norm: float = 0.0
     gathered_start: float = 0.0
@@ -227,6 +228,7 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
         * activations.backward_bytes(job, block_set.gradient / job.tokens, block_set.working / job.tokens, last)
         * job.tokens,
         loss=losses.loss_bytes(job) if last else 0.0,
+        output=losses.output_bytes(job) if last else 0.0,
         gathered=sharding_buffers.unsharded_bytes(job, holding, block),
         gathered_layer=sharding_buffers.unsharded_bytes(job, holding, block, 1.0 if own_units else None),
         released=sharding_buffers.released_bytes(job, holding, block),

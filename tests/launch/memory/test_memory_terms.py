@@ -434,6 +434,19 @@ def test_fsdp_reduces_the_root_unit_last() -> None:
     assert build_stage_parts(replace(job, sharding="zero3"), 0).last_reduction == 0
 
 
+def test_output_of_a_loop_lives_until_the_backward_pass_ends() -> None:
+    """Its 16-bit logits lie beside the last layer's recompute, too; a fused loss makes none."""
+    loop = make_job("llama-2-7b", framework=KNOWN["loop"], fused_loss=False, micro_batch=8)
+    freed = replace(loop, framework=replace(loop.framework, kept_logits=0.0))
+
+    def backward(job: PlannedJob) -> float:
+        nothing = states.ModelStates(), states.ModelStates()
+        return sum(size for _name, size in phases.backward_terms(job, build_stage_parts(job, 0), nothing))
+
+    assert backward(loop) - backward(freed) == pytest.approx(2 * loop.model.vocab * loop.tokens)
+    assert loss.output_bytes(replace(loop, fused_loss=True)) == 0
+
+
 def test_without_fsdp_torchtitan_divides_in_fp32() -> None:
     """Its autocast is for one card and DDP alone: stages and tensor ranks have no 16-bit copies."""
     titan = make_job("llama-3-8b", framework=KNOWN["torchtitan"], sharding="none", precision=Precision(4, 4, 0, 8),
