@@ -99,6 +99,7 @@ MECHANISMS = (
     *(Fitted(f"atorch.{name}", False, ("atorch",)) for name in ("casts_shards", "caches_keys")),
     *(Fitted(f"megatron.{name}.expert_copies", 8.0, ("bridge-cards",)) for name in ("kernels", "selective")),
     Fitted("torchtitan.selective.experts_again", False, ("titan-moe-issue",)),
+    *(Fitted(f"{name}.casts_in_fsdp", False, ("poc-h200",)) for name in ("torchtitan", "torchtitan-2024")),
 )
 
 

@@ -81,9 +81,10 @@ class Framework:
     `is_library`: in a loop that its user writes.  `caches_keys`: the model returns the keys and values of every layer.
     `loss_half`: loss from 16-bit logits, without autocast.
     `accumulates_whole`: FSDP reduces gradients only after the last micro batch.  `casts_shards`: FSDP gathers weights
-    as they are, and autocast casts them.  `adapter_units`: the factors of adapters are units of FSDP.  `keeps_weights`:
-    FSDP gathers weights once for the forward and the backward pass.  `watches_inputs`: it uses the first FSDP, whose
-    hooks keep the inputs of frozen units.  `pipelined_shards`: FSDP inside a pipeline, unsharded between micro batches.
+    as they are, and autocast casts them.  `casts_in_fsdp`: divided by tensors or stages without FSDP, a model computes
+    in the type of its weights.  `adapter_units`: the factors of adapters are units of FSDP.  `keeps_weights`: FSDP
+    gathers weights once for the forward and the backward pass.  `watches_inputs`: it uses the first FSDP, whose hooks
+    keep the inputs of frozen units.  `pipelined_shards`: FSDP inside a pipeline, unsharded between micro batches.
     `in_place`: gradients overwrite kept activations.  `uneven`: it accepts layers that the stages do not divide.
     `swaps_heads`: context parallelism exchanges heads and tokens around attention (Ulysses).  `keeps_graph`: the graph
     of a step lives until the logits of the next.  `quantised_inputs`: products of a 4-bit matrix keep their input;
@@ -139,6 +140,7 @@ class Framework:
     watches_inputs: bool
     accumulates_whole: bool
     casts_shards: bool
+    casts_in_fsdp: bool
     adapter_units: bool
     keeps_weights: bool
     pipelined_shards: bool

@@ -17,7 +17,7 @@ def casts_weights(job: PlannedJob) -> bool:
     """Whether weights are cast to 16 bit for each product, so that residual stream and norms are in fp32."""
     p = job.precision
     wide = job.sharding == "none" or (job.sharding == "fsdp" and job.framework.casts_shards)
-    return p.weight == 4.0 and p.compute < p.weight and wide and not job.quant
+    return p.weight == 4.0 and job.compute < p.weight and wide and not job.quant
 
 
 def gathered_width(job: PlannedJob) -> float:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from launch.memory.activations import checkpoint_bytes, has_wide_scores
-from launch.memory.loss import kept_output_bytes, takes_half_logits
+from launch.memory.loss import output_bytes, takes_half_logits
 from launch.memory.planned_job import PlannedJob
 from launch.memory.quantised import is_lifted
 from launch.memory.saved_activations import C
@@ -164,7 +164,7 @@ def loss_events(job: PlannedJob) -> Events:
     if width > head:
         yield ("copy", width * logits)
     yield from (("log-softmax", width * logits), ("copy", 0.0))
-    if not kept_output_bytes(job):
+    if not output_bytes(job):
         yield ("logits", 0.0)
     yield from (("loss gradient", width * logits), ("copy gradient", width * logits))
     yield from free("loss gradient", "log-softmax")

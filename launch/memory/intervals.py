@@ -54,8 +54,8 @@ def load_residuals() -> dict[str, Residuals]:
 
 
 def find_regime(job: PlannedJob) -> str:
-    """Return the regime of the job; no reading is of a training that computes in fp32."""
-    if not job.is_complete or job.precision.compute > C:
+    """Return the regime of the job; two readings alone are of a training that computes in fp32."""
+    if not job.is_complete or job.compute > C:
         return ASSUMED
     several, tensors = job.layout.cards > 1, job.meter == "allocated"
     if job.model.moe:

@@ -40,11 +40,9 @@ def kept_logit_bytes(job: PlannedJob) -> float:
     return max(kept, 2 * C) if kept and is_lifted(job) else kept
 
 
-def kept_output_bytes(job: PlannedJob) -> float:
-    """Return the bytes of the logits that the model's output keeps while the backward pass goes through the layers."""
-    if job.fused_loss:
-        return 0.0
-    return kept_logit_bytes(job) * job.model.vocab / job.layout.tp * job.tokens
+def output_bytes(job: PlannedJob) -> float:
+    """Return the bytes of the logits in the model's output, which lives during the backward pass; 0 without them."""
+    return 0.0 if job.fused_loss else kept_logit_bytes(job) * job.model.vocab / job.layout.tp * job.tokens
 
 
 def further_predictions(job: PlannedJob, each: float) -> float:
@@ -70,6 +68,6 @@ def loss_bytes(job: PlannedJob) -> float:
     divided = f.parallel_loss if job.layout.tp > 1 else 0.0
     whole = (f.compiled_loss if job.compiled else 0.0) or divided or f.loss
     plain = f.loss_half if takes_half_logits(job) else whole + kept_logit_bytes(job)
-    plain += C * job.model.caps_logits + job.precision.compute - C  # the gradient has the type of the logits
+    plain += C * job.model.caps_logits + job.compute - C  # the gradient has the type of the logits
     plain += further_predictions(job, plain)
     return plain * (f.pair_loss if job.pairs else 1.0) * vocab * job.tokens

@@ -35,13 +35,16 @@ def workspace_bytes(job: PlannedJob) -> float:
     return (job.framework.workspace_gib + job.device.workspace_gib) * GIB
 
 
-def allocator_slack_bytes(job: PlannedJob, static: float, dynamic: float, kept: float, varying: float) -> float:
-    """Return the bytes of allocator cache and fragmentation: (growth - 1) x dynamic tensors.
+def allocator_slack_bytes(
+    job: PlannedJob, static: float, dynamic: float, kept: float, varying: float, pooled: float = 0.0
+) -> float:
+    """Return the bytes of allocator cache and fragmentation: (growth - 1) x dynamic tensors, and `pooled`.
 
     With varying lengths the largest blocks (loss, score matrices) occur in many sizes: (varying growth - 1) x varying.
     Layers gathered and freed between kept activations leave gaps: (gather growth - 1) x kept.  It is at least what
-    large blocks leave that do not fit each other (launch/memory/caching_allocator.py).  The result is limited by the
-    card, whose allocator frees cached blocks before it fails.
+    large blocks leave that do not fit each other (launch/memory/caching_allocator.py).  `pooled` are blocks of other
+    streams, which no tensor of this phase can take.  The result is limited by the card, whose allocator frees cached
+    blocks before it fails.
     """
     f = job.framework
     growth = f.growth_varying if job.varying_lengths else f.growth
@@ -51,15 +54,17 @@ def allocator_slack_bytes(job: PlannedJob, static: float, dynamic: float, kept: 
     wanted = max(wanted, caching_allocator.unusable_bytes(job))
     if job.expandable:
         wanted /= 4  # expandable segments merge free blocks (PyTorch, CUDA memory management)
-    return max(0.0, min(wanted, 0.98 * usable_bytes(job) - static - dynamic))
+    return max(0.0, min(wanted + pooled, 0.98 * usable_bytes(job) - static - dynamic))
 
 
-def list_meter_terms(job: PlannedJob, static: float, dynamic: float, kept: float, varying: float) -> dict[str, float]:
+def list_meter_terms(
+    job: PlannedJob, static: float, dynamic: float, kept: float, varying: float, pooled: float = 0.0
+) -> dict[str, float]:
     """Return the terms that the job's meter adds to the tensors, in bytes by name."""
     parts = {"workspace": workspace_bytes(job)}
     if job.meter == "allocated":
         return parts
-    parts["allocator slack"] = allocator_slack_bytes(job, static, dynamic, kept, varying)
+    parts["allocator slack"] = allocator_slack_bytes(job, static, dynamic, kept, varying, pooled)
     if job.meter == "smi":
         parts["context"] = context_bytes(job)
         parts["in use when idle"] = job.device.idle_gib * GIB

@@ -137,7 +137,7 @@ def _compute_in_fp32(job: PlannedJob) -> tuple[PlannedJob, ...]:
     """fp32 weights without autocast: transformers' trainers have it with bf16 or fp16 only."""
     p, f = job.precision, job.framework
     usual = f.weight == p.weight or job.sharding != "none" or not f.autocast  # or cast by the framework that shards
-    if usual or p.weight != 4.0 or p.compute == p.weight or not job.kernels.as_published:
+    if usual or p.weight != 4.0 or job.compute == p.weight or not job.kernels.as_published:
         return ()
     return (replace(job, precision=replace(p, compute=p.weight)),)
 

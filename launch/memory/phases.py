@@ -19,11 +19,12 @@ PHASES = (mark("load"), mark("forward and loss"), mark("backward"), mark("optimi
 
 @dataclass(frozen=True)
 class Phase:
-    """Bytes of one card in one phase of one stage, by term."""
+    """Bytes of one card in one phase of one stage, by term; `pooled`: freed blocks that only other streams can take."""
 
     name: str
     stage: int
     terms: tuple[tuple[str, float], ...]
+    pooled: float = 0.0
 
     @property
     def total(self) -> float:
@@ -80,7 +81,7 @@ def list_phases(job: PlannedJob, stage: int) -> tuple[Phase, ...]:
     early = (frees_gradients(job) and not fused_step) or whole
     fewer = 0.0 if offloaded.steps_on_host(job) else p.adapter_gradients
     forward = replace(now, gradients=0.0, adapter_steps=max(0.0, now.adapter_steps - fewer)) if early else now
-    return (
+    phases = (
         Phase(PHASES[0], stage, (*state_terms(loading_states(job, p)), *loading)),
         Phase(PHASES[1], stage, (*state_terms(forward), *between, *forward_terms(p))),
         Phase(PHASES[2], stage, backward_terms(job, p, (forward, now))),
@@ -100,6 +101,27 @@ def list_phases(job: PlannedJob, stage: int) -> tuple[Phase, ...]:
             (*state_terms(states_while_saving(job, p, now)), *loading, (mark("gathered layers"), p.saving)),
         ),
     )
+    return (phases[0], *(replace(phase, pooled=pooled_bytes(job, p, phase, now.gradients)) for phase in phases[1:]))
+
+
+def pooled_bytes(job: PlannedJob, p: StageParts, phase: Phase, gradients: float) -> float:
+    """Return the bytes that torch's allocator keeps for FSDP's streams, beyond what the phase has of theirs.
+
+    The allocator has a pool for each stream.  A card's gradients are made in the stream of the reduction, so their
+    blocks wait for the next backward pass.  FSDP1 gathers in a stream of its own, so the blocks of its weights wait
+    as well; FSDP2 copies them out of a buffer of that stream (torch/distributed/fsdp/_runtime_utils.py, _unshard and
+    _reduce_grad; _fully_shard/_fsdp_collectives.py, foreach_all_gather and foreach_reduce).
+    """
+    if job.sharding != "fsdp":
+        return 0.0
+    sizes = dict(phase.terms)
+    gathered = sizes.get("gathered layers", 0.0)
+    if job.framework.fully_shard:
+        held = {PHASES[1]: p.buffer_forward, PHASES[2]: p.buffer_backward}.get(phase.name, 0.0)
+        waiting = p.buffer_pool - held
+    else:
+        waiting = p.gathered - gathered
+    return max(0.0, waiting) + max(0.0, gradients - sizes.get("gradients", 0.0))
 
 
 def lasting_buckets(job: PlannedJob) -> float:
@@ -163,7 +185,7 @@ def backward_terms(job: PlannedJob, p: StageParts, states: tuple[ModelStates, Mo
         (mark("framework buffers"), framework_buffer_bytes(job) + p.pinned),
         (mark("unpacked matrix"), p.unpacked),
         (mark("watched inputs"), p.watched),
-        (mark("logits and loss"), p.outputs),
+        (mark("logits and loss"), p.output),
     )
     layer = ((mark("recomputed layer"), p.working), (mark("layer gradients"), p.gradient))
     at_start = p.buckets + p.flattened * (job.meter != "allocated")
@@ -286,8 +308,8 @@ def apply_meter(job: PlannedJob, phase: Phase) -> Phase:
     kept = sum(size for name, size in phase.terms if name in ("activations", "checkpoints"))
     uneven = (mark("logits and loss"),) if job.flash else UNEVEN
     varying = sum(size for name, size in phase.terms if name in uneven)
-    extra = meter.list_meter_terms(job, phase.total - coming, coming, kept, varying)
-    return Phase(phase.name, phase.stage, (*phase.terms, *extra.items()))
+    extra = meter.list_meter_terms(job, phase.total - coming, coming, kept, varying, phase.pooled)
+    return replace(phase, terms=(*phase.terms, *extra.items()))
 
 
 # Terms that are allocated and freed within a step, in varying sizes: they cause allocator cache.

@@ -76,7 +76,8 @@ class ParallelLayout:
 class Precision:
     """Bytes per trained parameter; `master` 0: no fp32 copy; `moments`: all moments together.
 
-    `compute`: bytes of an element of the activations, 2 also where autocast computes with fp32 weights.
+    `compute`: bytes of an element of the activations, 2 also where autocast computes with fp32 weights; use that of
+    the job, which knows its layout.
     """
 
     weight: float = 2.0
@@ -187,6 +188,13 @@ class PlannedJob:
     def trains_all(self) -> bool:
         """Whether the full model is trained, without adapters."""
         return self.method == "full"
+
+    @property
+    def compute(self) -> float:
+        """Bytes of an element of the activations: of a weight where FSDP alone would cast those of a divided model."""
+        x, p = self.layout, self.precision
+        divided = max(x.tp, x.pp) > 1 and x.cp == 1 and self.sharding == "none"
+        return p.weight if divided and self.framework.casts_in_fsdp else p.compute
 
     @cached_property
     def tokens(self) -> float:

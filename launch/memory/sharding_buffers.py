@@ -131,6 +131,21 @@ def first_gather_bytes(job: PlannedJob, holding: ParameterShare, block: float) -
     return 2 * (C * edges + each * block)
 
 
+def gather_buffer_bytes(job: PlannedJob, block: float) -> float:
+    """Return the bytes of the buffer into which FSDP2 gathers a block."""
+    if job.sharding != "fsdp" or not job.framework.fully_shard or job.layout.pp > 1:
+        return 0.0
+    return (bytes_per_parameter(job.quant) if job.quant else C) * block
+
+
+def gather_pool_bytes(job: PlannedJob, holding: ParameterShare, block: float) -> float:
+    """Return the bytes of the buffers that FSDP2 holds at once: of a block, and of the unit before or after it."""
+    buffer = gather_buffer_bytes(job, block)
+    edges = (holding.embedding, holding.head)
+    unit = max(edges) if shards_edges(job) else sum(edges)
+    return buffer + max(buffer, C * unit) if buffer else 0.0
+
+
 def unit_gradient_bytes(job: PlannedJob, holding: ParameterShare, block: float) -> float:
     """Return the bytes of unsharded gradients of FSDP's working unit and of the input of their reduction.
 

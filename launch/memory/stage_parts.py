@@ -63,12 +63,15 @@ class StageParts:
     flattened: float = 0.0
     unpacked_head: float = 0.0
     previous: float = 0.0
+    output: float = 0.0
     passing: float = 0.0
     first_norm: float = 0.0
-    outputs: float = 0.0
     gathered_start: float = 0.0
     head_reduction: float = 0.0
     last_reduction: float = 0.0
+    buffer_pool: float = 0.0
+    buffer_forward: float = 0.0
+    buffer_backward: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -191,7 +194,7 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
     gradients = kept.gradients if job.trains_all else few * adapters.adapter_gradient_bytes(job)
     block_set = count_layer_bytes(job, stage)
     x = job.layout
-    wide = job.precision.compute / C
+    wide = job.compute / C
     loads = wide if x.layer_split else wide * pipeline.count_loads_in_flight(x.pp, stage, x.vpp, job.grad_accum)
     last, own_units = stage == job.layout.pp - 1, sharding_buffers.has_adapter_units(job)
     norm = activations.norm_activations(job, 1)
@@ -206,6 +209,7 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
     block = holding.dense / max(1, parameter_shares.split_layers(job.model.layers, job.layout.pp)[stage])
     block += holding.experts / max(1, job.model.layers) + few / max(1, mine) * sharding_buffers.mixes_units(job)
     head_unit = C * (holding.head or holding.embedding) if sharding_buffers.shards_edges(job) else 0.0
+    buffer = sharding_buffers.gather_buffer_bytes(job, block)
     return StageParts(
         states=kept,
         trained=trained,
@@ -224,7 +228,7 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
         * activations.backward_bytes(job, block_set.gradient / job.tokens, block_set.working / job.tokens, last)
         * job.tokens,
         loss=losses.loss_bytes(job) if last else 0.0,
-        outputs=losses.kept_output_bytes(job) if last else 0.0,
+        output=losses.output_bytes(job) if last else 0.0,
         gathered=sharding_buffers.unsharded_bytes(job, holding, block),
         gathered_layer=sharding_buffers.unsharded_bytes(job, holding, block, 1.0 if own_units else None),
         released=sharding_buffers.released_bytes(job, holding, block),
@@ -255,6 +259,9 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
         gathered_start=sharding_buffers.first_gather_bytes(job, holding, block),
         head_reduction=sharding_buffers.head_reduction_bytes(job, holding, block),
         last_reduction=sharding_buffers.last_reduction_bytes(job, holding, block),
+        buffer_pool=sharding_buffers.gather_pool_bytes(job, holding, block),
+        buffer_forward=head_unit if job.framework.keeps_head and head_unit else buffer,
+        buffer_backward=buffer,
         watched=sharding_buffers.held_input_bytes(job, block_set.checkpoints * loads),
         partition=sharding_buffers.gradient_partition_bytes(job, trained),
         unfinished=sharding_buffers.unfinished_share(job, holding),

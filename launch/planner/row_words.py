@@ -63,7 +63,7 @@ _TYPE = Vocabulary(frozenset(TYPES))
 VOCABULARIES: Mapping[str, Vocabulary] = {
     "method": Vocabulary(METHODS, apart=r"[-_+/ ]"),
     "sharding": Vocabulary(
-        frozenset({*NONE, "ddp", "dp", "tp", "pp", "ep", "optimizer", "grad", "op", "shard", "full", "paddle"}),
+        frozenset({*NONE, "ddp", "dp", "tp", "pp", "ep", "opt", "optimizer", "grad", "op", "shard", "full", "paddle"}),
         r"(dist(ributed)?([-_]?opt(imizer)?)?|(stage|zero)[-_]?[0-3](\+\+)?|[fh]sdp[12]?|hybrid)",
         r"[-+,/() ]|_(?!opt)",
     ),

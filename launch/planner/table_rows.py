@@ -17,6 +17,7 @@ from launch.catalogue.architecture import Model
 from launch.catalogue.frameworks import Framework
 from launch.memory import open_inputs
 from launch.memory.planned_job import Adapter, ParallelLayout, PlannedJob, Precision, Recompute, adapt_model
+from launch.memory.quantised import is_lifted
 from launch.memory.states import moment_bytes
 from launch.planner import option_words, row_models
 from launch.planner.row_words import ADAPTED, FULL_RECOMPUTE, NONE, SAVED, UNSAID, VOCABULARIES
@@ -209,6 +210,16 @@ def parse_recompute(row: Row) -> Recompute:
     return Recompute("full" if word in FULL_RECOMPUTE else "none")
 
 
+def prepare_base(job: PlannedJob) -> PlannedJob:
+    """Return the job with what PEFT's preparation of a quantised base switches on where the row is silent: recompute.
+
+    use_gradient_checkpointing is True by default (peft/utils/other.py, prepare_model_for_kbit_training); frameworks
+    that call it pass an option of their own.
+    """
+    silent = "recompute" in job.open_inputs and is_lifted(job) and not job.framework.prepares
+    return replace(job, recompute=Recompute("full")) if silent else job
+
+
 def parse_length(row: Row) -> int:
     """Return the length of the longest sample, in tokens."""
     length = max(1, parse_integer(row, "seq_len", 2048))
@@ -307,7 +318,7 @@ def build_row_job(row: Row) -> PlannedJob:
             _("pp {pp} exceeds the layers of {name}", pp=laid.pp, name=model.name),
             _("use at most {layers} stages", layers=model.layers),
         )
-    return PlannedJob(
+    job = PlannedJob(
         model=model,
         framework=f,
         device=device,
@@ -340,3 +351,4 @@ def build_row_job(row: Row) -> PlannedJob:
         framework_known=has_known_loop(row),
         **parse_training(row, model),
     )
+    return prepare_base(job)

@@ -73,8 +73,9 @@ def test_readings_of_one_card_have_bounds_of_their_own() -> None:
         ({"cards": "1", "sharding": "none", "method": "qlora"}, "packed"),
         ({"cards": "1", "sharding": "none", "method": "qlora", "metric": "max_allocated"}, "tensors"),
         ({"sharding": "zero3"}, "complex"),
-        ({"sharding": "none", "tp": "8"}, "complex"),
-        ({"sharding": "none", "tp": "8", "metric": "max_allocated"}, "divided"),
+        ({"framework": "Megatron-LM", "sharding": "none", "tp": "8"}, "complex"),
+        ({"framework": "Megatron-LM", "sharding": "none", "tp": "8", "metric": "max_allocated"}, "divided"),
+        ({"sharding": "none", "tp": "8"}, "assumed"),  # torchtitan computes in fp32 there
         ({"offload": "params"}, "complex"),
         ({"cards": "1", "sharding": "none", "offload": "optimizer"}, "moved"),
         ({"model": "mixtral-8x7b"}, "routed"),

@@ -323,6 +323,35 @@ def test_torchs_parallel_loss() -> None:
     assert loss.loss_bytes(plain) == 12 * plain.model.vocab * plain.tokens
 
 
+def test_streams_have_pools_of_their_own() -> None:
+    """Where the reading has the allocator's cache, a card's FSDP gradients are in each phase after loading."""
+    asked = make_job("llama-3-8b", framework=KNOWN["torchtitan"], sharding="fsdp", precision=Precision(4, 4, 0, 8),
+                     layout=ParallelLayout(cards=8), memory_gib=80)  # fmt: skip
+    load, forward, backward, step, _save = phases.list_phases(asked, 0)
+    p = build_stage_parts(asked, 0)
+    block, head = p.buffer_backward, 2 * asked.model.head.total
+
+    assert p.buffer_pool == block + head  # FSDP2: buffers of a block, and of the unit before or after it
+    assert (load.pooled, forward.pooled) == (0.0, pytest.approx(p.states.gradients + block))
+    assert backward.pooled == pytest.approx(p.states.gradients - dict(backward.terms)["gradients"] + head)
+    assert step.pooled == p.buffer_pool
+    read, tensors = (phases.apply_meter(replace(asked, meter=m), forward).total for m in ("reserved", "allocated"))
+    cache = (KNOWN["torchtitan"].growth - 1) * sum(n for name, n in forward.terms if name in phases.COMING)
+    assert read - tensors == pytest.approx(forward.pooled + cache)
+
+
+def test_first_fsdp_gathers_in_a_stream_of_its_own() -> None:
+    """Blocks of FSDP1's gathered weights wait for the next: at the loss those of two layers."""
+    asked = make_job("llama-3-8b", framework=GENERIC, sharding="fsdp", layout=ParallelLayout(cards=8))
+    p = build_stage_parts(asked, 0)
+    forward = phases.list_phases(asked, 0)[1]
+
+    assert forward.pooled == pytest.approx(
+        p.gathered - dict(forward.terms)["gathered layers"] + p.states.gradients - dict(forward.terms)["gradients"]
+    )
+    assert phases.list_phases(replace(asked, sharding="zero3"), 0)[1].pooled == 0.0
+
+
 def test_chunked_loss_is_far_smaller() -> None:
     """Liger computes the logits of tokens x h/V at a time."""
     asked = make_job("qwen2.5-7b", framework=GENERIC, precision=Precision())
@@ -403,6 +432,32 @@ def test_fsdp_reduces_the_root_unit_last() -> None:
     assert build_stage_parts(tied, 0).last_reduction == pytest.approx(4 * 2 * edge - own * edge)
     assert build_stage_parts(second, 0).last_reduction == pytest.approx(4 * 2 * edge + 2 * edge)
     assert build_stage_parts(replace(job, sharding="zero3"), 0).last_reduction == 0
+
+
+def test_output_of_a_loop_lives_until_the_backward_pass_ends() -> None:
+    """Its 16-bit logits lie beside the last layer's recompute, too; a fused loss makes none."""
+    loop = make_job("llama-2-7b", framework=KNOWN["loop"], fused_loss=False, micro_batch=8)
+    freed = replace(loop, framework=replace(loop.framework, kept_logits=0.0))
+
+    def backward(job: PlannedJob) -> float:
+        nothing = states.ModelStates(), states.ModelStates()
+        return sum(size for _name, size in phases.backward_terms(job, build_stage_parts(job, 0), nothing))
+
+    assert backward(loop) - backward(freed) == pytest.approx(2 * loop.model.vocab * loop.tokens)
+    assert loss.output_bytes(replace(loop, fused_loss=True)) == 0
+
+
+def test_without_fsdp_torchtitan_divides_in_fp32() -> None:
+    """Its autocast is for one card and DDP alone: stages and tensor ranks have no 16-bit copies."""
+    titan = make_job("llama-3-8b", framework=KNOWN["torchtitan"], sharding="none", precision=Precision(4, 4, 0, 8),
+                     layout=ParallelLayout(tp=2, pp=2, cards=4), recompute=Recompute("full"))  # fmt: skip
+    usual = replace(titan, framework=replace(titan.framework, casts_in_fsdp=False))
+    wide, cast = (build_stage_parts(job, 0) for job in (titan, usual))
+
+    assert (wide.copies_backward, cast.copies_backward > 0) == (0, True)
+    assert dict(wide.kept)["checkpoints"] == dict(cast.kept)["checkpoints"]  # in fp32 both ways
+    assert replace(titan, layout=ParallelLayout(cards=4)).compute == 2
+    assert replace(titan, sharding="fsdp").compute == 2
 
 
 def test_autocast_alone_gathers_fp32() -> None:

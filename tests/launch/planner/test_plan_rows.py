@@ -323,6 +323,13 @@ def test_strategies_of_the_first_fsdp() -> None:
     assert not [text for way in ways for text in row_words.list_unknown_words({**BASE, "sharding": way})]
 
 
+def test_spellings_of_the_distributed_optimizer() -> None:
+    """Megatron's distributed optimizer is known by a hyphen or an underscore, in full or cut short."""
+    for way in ("dist-opt", "dist_opt", "distributed-optimizer"):
+        row = {**BASE, "sharding": way}
+        assert table_rows.parse_sharding(row) == "dist_opt" and not [*row_words.list_unknown_words(row)], way
+
+
 def test_buckets_of_a_deepspeed_configuration() -> None:
     """Sizes of a ds_config replace the defaults: 2 bytes for each entry of two buffers, and of live parameters."""
     cells = {"cards": "8", "recompute": "full", "weight_dtype": "bf16"}
@@ -386,3 +393,20 @@ def test_inputs_that_columns_leave_open(name: str, known: dict[str, str], open_r
         return name in [one.name for one, _others in open_inputs.list_alternatives(job)]
 
     assert (is_open(known), is_open(open_row)) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        ({}, "full"),
+        ({"recompute": "none"}, "none"),
+        ({"method": "lora", "quant": ""}, "none"),
+        ({"quant": "gptq-int4"}, "none"),
+        ({"framework": "TRL SFTTrainer"}, "none"),
+    ],
+)
+def test_recompute_of_a_prepared_base(cells: dict[str, str], kind: str) -> None:
+    """PEFT's preparation of a bitsandbytes base recomputes by default; a framework passes an option of its own."""
+    row = {"model": "llama-2-7b", "method": "qlora", "quant": "bnb-nf4", "framework": "HF Trainer", "seq_len": "512"}
+
+    assert table_rows.build_row_job({**row, **cells}).recompute.kind == kind
