@@ -1,5 +1,5 @@
-"""Add the compiled catalogues and the packed tables while envcheck is built, and leave out the docstrings and comments
-that nothing prints; all else is in setup.cfg."""
+"""Add the compiled catalogues and the packed tables while envcheck is built, and leave out what nobody reads in the
+installed code: comments, docstrings that nothing prints, wide indents; all else is in setup.cfg."""
 
 import ast
 import io
@@ -15,12 +15,16 @@ ROOT = Path(__file__).parent
 PACKAGES = ("envcheck", "installers", "launch")  # those with tables
 LEFT_OUT = ROOT / "envcheck" / "cli" / "docs"
 PROGRAMS = "launch/programs/"  # each prints its docstring as its help
-# Commands and checks print docstrings of their functions, and checks of a site are written against the core.
+# Commands and checks print docstrings of their functions, and checks of a site are written against these of the core.
 PRINTING = (
     "envcheck/checks/*",
     "envcheck/cli/commands/*",
     "envcheck/cli/main.py",
-    "envcheck/core/*",
+    "envcheck/core/check.py",
+    "envcheck/core/findings.py",
+    "envcheck/core/model.py",
+    "envcheck/core/simulate/*",
+    "envcheck/core/vendor.py",
     "envcheck/job/requirements/*",
     "envcheck/vendors/*/checks*",
 )
@@ -45,7 +49,7 @@ class BuildWithGeneratedFiles(build_py):
                 name = path.relative_to(self.build_lib).as_posix()
                 if not name.startswith(PROGRAMS):
                     text = blank_inner_text(path.read_text(encoding="utf-8"), is_printed(name))
-                    path.write_text(text, encoding="utf-8")
+                    path.write_text(narrow_indents(text), encoding="utf-8")
 
 
 def is_printed(name: str) -> bool:
@@ -64,11 +68,31 @@ def blank_inner_text(source: str, prints: bool) -> str:
         if not (prints and is_public) and ast.get_docstring(node) is not None:
             text = node.body[0]
             end = text.end_lineno or text.lineno
-            lines[text.lineno - 1 : end] = [" " * text.col_offset + '""', *[""] * (end - text.lineno)]
+            left = " " * text.col_offset + '""' if len(node.body) == 1 else ""
+            lines[text.lineno - 1 : end] = [left, *[""] * (end - text.lineno)]
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             row, column = token.start
             lines[row - 1] = lines[row - 1][:column].rstrip()
+    return "\n".join(lines)
+
+
+def narrow_indents(source: str) -> str:
+    """Return the code with one blank for each level of indents, and none at the beginning of continued lines."""
+    lines = source.split("\n")
+    level = depth = seen = 0  # of blocks, of brackets; the last line whose beginning was read
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type in (tokenize.INDENT, tokenize.DEDENT):
+            level += 1 if token.type == tokenize.INDENT else -1
+            continue
+        if token.type in (tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER):
+            continue
+        row = token.start[0]
+        if row > seen:
+            lines[row - 1] = " " * (0 if depth else level) + lines[row - 1].lstrip(" ")
+        seen = max(seen, token.end[0])  # the other lines of a text are its content
+        if token.type == tokenize.OP:
+            depth += (token.string in "([{") - (token.string in ")]}")
     return "\n".join(lines)
 
 

@@ -65,12 +65,32 @@ def test_printed_docstrings_stay() -> None:
     assert not [name for name in printed if not SETUP["is_printed"](f"{name.replace('.', '/')}.py")]
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "envcheck" / "core").glob("*.py")), ids=lambda path: path.name)
+def strip_docstrings(source: str) -> list[tuple[str, int]]:
+    """Return kind and line of each node but those of docstrings."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, False) is not None:
+            node.body = node.body[1:]
+    return [(ast.dump(node), getattr(node, "lineno", 0)) for node in ast.walk(tree)]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "envcheck" / "core").rglob("*.py")), ids=lambda path: path.name)
 def test_the_code_is_the_same(path: Path) -> None:
     """The same statements at the same lines, so that a traceback leads to the repository's source."""
     source = path.read_text(encoding="utf-8")
-    was, built = (list(ast.walk(ast.parse(text))) for text in (source, BLANK(source, True)))
+    built = SETUP["narrow_indents"](BLANK(source, False))
 
-    assert [(type(node), getattr(node, "lineno", 0)) for node in was] == [
-        (type(node), getattr(node, "lineno", 0)) for node in built
-    ]
+    assert strip_docstrings(source) == strip_docstrings(built)
+    assert SETUP["narrow_indents"](BLANK(source, True)).count("\n") == source.count("\n")
+
+
+def test_indents() -> None:
+    """One blank for each level; the lines of a text stay as they are."""
+    source = (
+        "def f(a):\n    if a:\n        return g(\n            a,\n"
+        '            """x\n        y""",\n        )\n    return f"{a}"\n'
+    )
+
+    assert SETUP["narrow_indents"](source) == (
+        'def f(a):\n if a:\n  return g(\na,\n"""x\n        y""",\n)\n return f"{a}"\n'
+    )
