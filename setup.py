@@ -1,5 +1,6 @@
 """Add the compiled catalogues and the packed tables while envcheck is built, and leave out what nobody reads in the
-installed code: comments, docstrings that nothing prints, wide indents; all else is in setup.cfg."""
+installed code: comments, docstrings that nothing prints, types of private functions, wide indents; all else is in
+setup.cfg."""
 
 import ast
 import io
@@ -49,7 +50,7 @@ class BuildWithGeneratedFiles(build_py):
                 name = path.relative_to(self.build_lib).as_posix()
                 if not name.startswith(PROGRAMS):
                     text = blank_inner_text(path.read_text(encoding="utf-8"), is_printed(name))
-                    path.write_text(narrow_indents(text), encoding="utf-8")
+                    path.write_text(narrow_indents(drop_inner_types(text)), encoding="utf-8")
 
 
 def is_printed(name: str) -> bool:
@@ -75,6 +76,27 @@ def blank_inner_text(source: str, prints: bool) -> str:
             row, column = token.start
             lines[row - 1] = lines[row - 1][:column].rstrip()
     return "\n".join(lines)
+
+
+def drop_inner_types(source: str) -> str:
+    """Return the code without the types of arguments and results of private functions, which no other package calls."""
+    lines = [line.encode() for line in source.split("\n")]  # columns of the tree are of bytes
+    found = []  # line, first and last column
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.FunctionDef) or not node.name.startswith("_") or node.name.endswith("__"):
+            continue
+        given = node.args
+        for each in (*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg):
+            if each and each.annotation and each.annotation.end_lineno == each.lineno:
+                begin = each.col_offset + len(each.arg.encode())
+                found.append((each.lineno - 1, begin, each.annotation.end_col_offset))
+        result = node.returns
+        if result and result.end_lineno == result.lineno:
+            begin = lines[result.lineno - 1].rindex(b"->", 0, result.col_offset)
+            found.append((result.lineno - 1, begin, result.end_col_offset))
+    for row, begin, end in sorted(found, reverse=True):
+        lines[row] = lines[row][:begin].rstrip() + lines[row][end or 0 :]
+    return b"\n".join(lines).decode()
 
 
 def narrow_indents(source: str) -> str:

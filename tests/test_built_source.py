@@ -65,12 +65,17 @@ def test_printed_docstrings_stay() -> None:
     assert not [name for name in printed if not SETUP["is_printed"](f"{name.replace('.', '/')}.py")]
 
 
-def strip_docstrings(source: str) -> list[tuple[str, int]]:
-    """Return kind and line of each node but those of docstrings."""
+def list_nodes(source: str) -> list[tuple[str, int]]:
+    """Return text and line of each node but docstrings and types of private functions."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, False) is not None:
             node.body = node.body[1:]
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("_") and not node.name.endswith("__"):
+            node.returns = None
+            for each in ast.walk(node.args):
+                if isinstance(each, ast.arg):
+                    each.annotation = None
     return [(ast.dump(node), getattr(node, "lineno", 0)) for node in ast.walk(tree)]
 
 
@@ -78,10 +83,16 @@ def strip_docstrings(source: str) -> list[tuple[str, int]]:
 def test_the_code_is_the_same(path: Path) -> None:
     """The same statements at the same lines, so that a traceback leads to the repository's source."""
     source = path.read_text(encoding="utf-8")
-    built = SETUP["narrow_indents"](BLANK(source, False))
+    built = SETUP["narrow_indents"](SETUP["drop_inner_types"](BLANK(source, False)))
 
-    assert strip_docstrings(source) == strip_docstrings(built)
-    assert SETUP["narrow_indents"](BLANK(source, True)).count("\n") == source.count("\n")
+    assert list_nodes(source) == list_nodes(built)
+    assert built.count("\n") == source.count("\n")
+
+
+def test_types_of_public_functions_stay() -> None:
+    source = "def f(a: int) -> str: ...\ndef _g(a: int, *, b: str = 'x: y') -> list[str]: ...\n"
+
+    assert SETUP["drop_inner_types"](source) == "def f(a: int) -> str: ...\ndef _g(a, *, b = 'x: y'): ...\n"
 
 
 def test_indents() -> None:
