@@ -62,10 +62,12 @@ _FLAG = Vocabulary(frozenset(FLAGS))
 _TYPE = Vocabulary(frozenset(TYPES))
 VOCABULARIES: Mapping[str, Vocabulary] = {
     "method": Vocabulary(METHODS, apart=r"[-_+/ ]"),
+    # Words that mean something only together stay together: a lone "opt" or "shard" says nothing.
     "sharding": Vocabulary(
-        frozenset({*NONE, "ddp", "dp", "tp", "pp", "ep", "opt", "optimizer", "grad", "op", "shard", "full", "paddle"}),
-        r"(dist(ributed)?([-_]?opt(imizer)?)?|(stage|zero)[-_]?[0-3](\+\+)?|[fh]sdp[12]?|hybrid)",
-        r"[-+,/() ]|_(?!opt)",
+        frozenset({*NONE, "ddp", "dp", "tp", "pp", "ep", "full", "paddle"}),
+        r"dist(ributed)?([-_ ]?opt(imizer)?)?|(stage|zero)[-_ ]?[0-3](\+\+)?|[fh]sdp[12]?|hybrid"
+        r"|(full|hybrid)[-_ ]shard([-_ ]zero2)?|shard[-_ ]grad[-_ ]op",
+        r"[+,/()]|(?<!dist)(?<!distributed)(?<!full)(?<!hybrid)(?<!shard)(?<!grad)[-_ ](?![0-3])",
     ),
     "offload": Vocabulary(
         frozenset({*NONE, "tensorwise", "swap"}),

@@ -171,7 +171,7 @@ def parse_sharding(row: Row) -> str:
     text = (row.get("sharding") or "none").lower()
     if "fsdp" in text or repeats_shards(row):
         return "fsdp"
-    stage = re.search(r"(?:zero|stage)-?_?([0-3])", text)
+    stage = re.search(r"(?:zero|stage)[-_ ]?([0-3])", text)
     if not stage:
         return "dist_opt" if "dist" in text else "none"
     found = ("none", "zero1", "zero2", "zero3")[int(stage[1])]

@@ -330,6 +330,13 @@ def test_spellings_of_the_distributed_optimizer() -> None:
         assert table_rows.parse_sharding(row) == "dist_opt" and not [*row_words.list_unknown_words(row)], way
 
 
+@pytest.mark.parametrize("word", ["opt", "optimizer", "op", "shard", "grad", "fsdp op"])
+def test_part_of_a_way_of_sharding_is_unknown(word: str) -> None:
+    """A word that means something only together with another one is named, not read as no sharding."""
+    assert [text for text in row_words.list_unknown_words({**BASE, "sharding": word}) if "sharding" in text]
+    assert not [*row_words.list_unknown_words({**BASE, "sharding": "zero 2, dist-opt"})]
+
+
 def test_buckets_of_a_deepspeed_configuration() -> None:
     """Sizes of a ds_config replace the defaults: 2 bytes for each entry of two buffers, and of live parameters."""
     cells = {"cards": "8", "recompute": "full", "weight_dtype": "bf16"}
