@@ -418,6 +418,7 @@ CONDITIONS: Mapping[str, Condition] = {
     "bounded_name": partial(_find_change, _BOUNDED),
     "unset_setting": _is_setting,
     "vocabulary_degree": partial(_is_called_with, "vocab"),
+    "beyond_positions": partial(_is_called_with, "position"),
     "expert_degree": partial(_is_called_with, "expert"),
     "numbers_not_divisible": _name_divided,
     "layer_input": _is_own_layer,
