@@ -32,6 +32,18 @@ def test_there_are_many() -> None:
     assert LINES.keys() == ENTRIES.keys()
 
 
+# What ends jobs of others, deletes data or switches a protection off.
+HARM = re.compile(
+    r"mig -d(?:ci|gi)(?! -i)|systemctl stop|\bprune\b|kubeadm reset|\breboot\b|quit \| nvidia-cuda-mps|> ?/etc/"
+    r"|ssh-keyscan \S+ >>|StrictHostKeyChecking[= ]no\b|--gpu-reset|\bmkfs|setenforce 0|killall|pkill|fuser -\w*k"
+)
+
+
+def test_no_command_harms_others() -> None:
+    """A command that is ready to be pasted ends no job of others, deletes no data and switches no protection off."""
+    assert [command for entry in catalogue.load_entries() for command in entry.commands if HARM.search(command)] == []
+
+
 @pytest.mark.parametrize("name", LINES)
 def test_right_lines(name: str) -> None:
     """A line of the entry among two hundred of a training is claimed as it, with that line as evidence.
