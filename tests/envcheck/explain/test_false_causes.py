@@ -579,6 +579,11 @@ BEFORE_THE_START = [
     "start.sh: line 7: [: -eq: unary operator expected",
     "EnvironmentNameNotFound: Could not find conda environment: frob",
     "sudo: a terminal is required to read the password",
+    "Error response from daemon: No such container: frob-old",
+    'Error from server (NotFound): jobs.batch "frob-old" not found',
+    'Error from server (AlreadyExists): error when creating "frob.yaml": jobs.batch "frob" already exists',
+    'Error from server (Conflict): error when applying patch to jobs.batch "frob"',
+    "openai.BadRequestError: Error code: 400 - {'message': 'The model does not support Embeddings API'}",
 ]
 
 
