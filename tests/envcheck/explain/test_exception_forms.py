@@ -1224,3 +1224,18 @@ def test_one_fact_once() -> None:
     found = explainer.build_report([explainer._scan_lines("log", lines)])
 
     assert [one.name for one in found.diagnoses] == ["exceptions.known_bug"]
+
+
+@pytest.mark.parametrize(
+    ("source", "got"),
+    [
+        ("if re.match(shape, completion):", ", got 'NoneType'"),
+        ("if re.match(shape, answer):", ", got 'list'"),
+        ("name = sample['name'].strip()", ", got 'int'"),
+    ],
+)
+def test_no_completion_messages(source: str, got: str) -> None:
+    """Only a list in place of a completion is a list of messages."""
+    found = explain_traceback("/w/rewards.py", source, f"TypeError: expected string or bytes-like object{got}")
+
+    assert found.name != "exceptions.completion_messages"
