@@ -38,7 +38,7 @@ _ADDED, _REMOVED, _BOUNDED = (True, False), (False, True), (True, True)  # which
 # Forms that explain by the exception's line alone: why a name is missing, and what holds the device's memory.
 OF_LINES = (
     *("removed_name", "added_name", "bounded_name", "hidden_package", "required_since", "remote_tokenizer"),
-    *("wrapped_model", "generation_setting", "folder_only"),
+    *("wrapped_model", "generation_setting", "folder_only", "shadowed_module"),
     *("removed_setting", "added_setting", "bounded_setting"),
     *("memory_shared", "memory_fragmented"),
     "column_lengths",
