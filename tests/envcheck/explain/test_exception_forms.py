@@ -1239,3 +1239,12 @@ def test_no_completion_messages(source: str, got: str) -> None:
     found = explain_traceback("/w/rewards.py", source, f"TypeError: expected string or bytes-like object{got}")
 
     assert found.name != "exceptions.completion_messages"
+
+
+def test_uuid_keeps_card() -> None:
+    """No command selects a card that the scheduler did not give to the job."""
+    last = "ValueError: invalid literal for int() with base 10: 'GPU-1234abcd-12'"
+    found = explain_traceback(f"{SITE}/vllm/platforms/frob.py", "return int(device)", last)
+
+    assert not [one for one in found.commands if "CUDA_VISIBLE_DEVICES=" in one]
+    assert "the number that nvidia-smi -L shows" in found.do
