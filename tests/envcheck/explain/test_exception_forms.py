@@ -1248,3 +1248,11 @@ def test_uuid_keeps_card() -> None:
 
     assert not [one for one in found.commands if "CUDA_VISIBLE_DEVICES=" in one]
     assert "the number that nvidia-smi -L shows" in found.do
+
+
+def test_product_without_layer() -> None:
+    """A product of two matrices of the program is no layer with in_features."""
+    last = "RuntimeError: mat1 and mat2 shapes cannot be multiplied (8x64 and 32x8)"
+    found = explain_traceback("/w/attention.py", "scores = torch.matmul(q, k)", last)
+
+    assert found.name != "exceptions.layer_input"
