@@ -1256,3 +1256,14 @@ def test_product_without_layer() -> None:
     found = explain_traceback("/w/attention.py", "scores = torch.matmul(q, k)", last)
 
     assert found.name != "exceptions.layer_input"
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [(f"{SITE}/deepspeed/comm/comm.py", "launcher.no_launcher"), ("/w/solver.py", "launcher.mpi_module")],
+)
+def test_missing_mpi(path: str, name: str) -> None:
+    """Only DeepSpeed looks for MPI because a launcher is missing; another program uses it."""
+    found = explain_traceback(path, "from mpi4py import MPI", "ModuleNotFoundError: No module named 'mpi4py'")
+
+    assert found.name == name
