@@ -69,7 +69,6 @@ _WEIGHT = re.compile(
     r"\.(?:weight|bias|absmax|quant_state|quant_map|lora_[AB])\b|\blayers?\.\d|\.\d{1,4}\."
 )  # no setting
 MOST_NAMES = 6
-PACKAGE_PAGE = "https://pypi.org/project/{name}/"  # has the releases, their notes and the issues
 SHORT_MESSAGE = 100  # characters; to a message that is shorter, its further lines are added
 _CLOSING = {"]": "[", ")": "(", "}": "{"}  # closing and opening brackets
 
@@ -116,8 +115,7 @@ def explain_exception(raised: RaisedException, installed: Mapping[str, str] | No
     made = causality.make_diagnosis(entry, values, (seen,), 1)
     commands = tuple(one.replace("FITS", "|".join(fits)) for one in made.commands if fits or "FITS" not in one)
     bug = groups.get("url") if entry.name.endswith(".known_bug") else ""
-    page = PACKAGE_PAGE.format(name=values["pip"]) if values.get("pip") and not made.source else ""
-    return replace(made, commands=commands, source=(bug or page,) if bug or page else made.source)
+    return replace(made, commands=commands, source=(bug,) if bug else made.source)
 
 
 def _split_text(text: str) -> dict[str, str]:
