@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from envcheck.explain import catalogue, causality
 from envcheck.explain.diagnosis import CatalogueEntry, Diagnosis, Evidence, RaisedException
-from envcheck.explain.exceptions import called_function, installed_versions, known_bugs, out_of_memory, raised_place
+from envcheck.explain.exceptions import called_function, installed_versions, out_of_memory, raised_place
 from envcheck.explain.exceptions.form_conditions import CONDITIONS, OF_LINES, FittingForm
+from envcheck.explain.exceptions.known_bugs import KnownBug
 from envcheck.explain.passed_on import unwrap_exception
 
 # Entries that only repeat what an exception of this type says: with its traceback, its form says more.
@@ -73,11 +74,6 @@ SHORT_MESSAGE = 100  # characters; to a message that is shorter, its further lin
 _CLOSING = {"]": "[", ")": "(", "}": "{"}  # closing and opening brackets
 
 
-def is_known_bug(raised: RaisedException, installed: Mapping[str, str]) -> bool:
-    """Return whether the table of known bugs has the exception: it says more than the entry that knows its line."""
-    return known_bugs.find_bug(raised.text, raised.frames, raised.sources, installed) is not None
-
-
 def repeats_exception(entry: CatalogueEntry, raised: RaisedException) -> bool:
     """Return whether the form of the exception says more than the entry that knows it."""
     if not raised.text.startswith(REPEATING.get(entry.name, "\n")):
@@ -88,14 +84,16 @@ def repeats_exception(entry: CatalogueEntry, raised: RaisedException) -> bool:
     return bool(raised.frames) or _choose_form(unwrap_exception(raised), {}, {})[0].name.rpartition(".")[2] in OF_LINES
 
 
-def explain_exception(raised: RaisedException, installed: Mapping[str, str] | None = None) -> Diagnosis:
-    """Return the diagnosis of an exception by its form; its evidence is the line of the exception.
+def explain_exception(
+    raised: RaisedException, installed: Mapping[str, str] | None = None, bug: KnownBug | None = None
+) -> Diagnosis:
+    """Return the diagnosis of an exception by its form, or of the bug that it shows; its evidence is its own line.
 
     `installed` are the versions of packages that the log prints.
     """
     text = raised.text.strip()
     values = _describe_place(raised) | _split_text(text)
-    entry, groups = _choose_form(raised, values, installed or {})
+    entry, groups = (bug.entry, bug.values) if bug else _choose_form(raised, values, installed or {})
     if raised.continuation and len(values.get("message", "")) < SHORT_MESSAGE:
         values["message"] = f"{values.get('message', '')} {raised.continuation}".strip()
     values |= {name: _trim_sentence(said) for name, said in groups.items() if said}
@@ -114,8 +112,7 @@ def explain_exception(raised: RaisedException, installed: Mapping[str, str] | No
     fits = raised_place.list_fitting(values.get("package", ""), _list_named_packages(text))
     made = causality.make_diagnosis(entry, values, (seen,), 1)
     commands = tuple(one.replace("FITS", "|".join(fits)) for one in made.commands if fits or "FITS" not in one)
-    bug = groups.get("url") if entry.name.endswith(".known_bug") else ""
-    return replace(made, commands=commands, source=(bug,) if bug else made.source)
+    return replace(made, commands=commands)
 
 
 def _split_text(text: str) -> dict[str, str]:

@@ -20,8 +20,9 @@ from envcheck.explain.diagnosis import (
     RaisedException,
     Verdict,
 )
-from envcheck.explain.exception_forms import REPEATING, explain_exception, is_known_bug, repeats_exception
+from envcheck.explain.exception_forms import REPEATING, explain_exception, repeats_exception
 from envcheck.explain.exceptions import installed_versions
+from envcheck.explain.exceptions.known_bugs import find_bug
 from envcheck.explain.exceptions.notices import begins_report, is_general, is_only_code, lists_loads
 from envcheck.explain.index import EntryIndex
 from envcheck.explain.log_findings import LogFindings
@@ -236,8 +237,8 @@ def _diagnose_scans(scans: Sequence[LogFindings], ends: Sequence[ProcessEnd]) ->
     if end.how == "exception" and (raised := _find_unknown_exception(scan, end, told, _choose_versions(scans))):
         inner = unwrap_exception(find_origin(raised, scan.raised))
         installed = _choose_versions(scans)
-        by_text = None if is_known_bug(inner, installed) else _explain_text(inner)
-        made = by_text or explain_exception(inner, installed)
+        bug = find_bug(inner, installed)
+        made = (None if bug else _explain_text(inner)) or explain_exception(inner, installed, bug)
         if inner.text != raised.text:
             made = replace(made, evidence=(replace(made.evidence[0], text=raised.text),))
         return _put_first(made, told)
@@ -326,7 +327,7 @@ def _find_unknown_exception(
     raised = process_ends.find_own_exception(scan, end.rank if shared else None, end.unit)
     if raised is None or (raised.is_cut and any(one.kind in LOUD for one in told)):
         return None
-    if is_known_bug(raised, installed):
+    if find_bug(unwrap_exception(find_origin(raised, scan.raised)), installed):
         return raised
     entry = process_ends.find_entry_of(raised, known)
     if entry is not None:

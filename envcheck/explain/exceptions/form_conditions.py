@@ -13,7 +13,6 @@ from envcheck.explain.exceptions import (
     api_changes,
     called_function,
     installed_versions,
-    known_bugs,
     out_of_memory,
     raised_place,
 )
@@ -375,21 +374,7 @@ def _split_instruction(fit: FittingForm) -> Values:
     return {**fit.groups, "message": before[:cut].strip().rstrip(";"), "remedy": f"{before[cut:]}{remedy}".strip()}
 
 
-def _find_known_bug(fit: FittingForm) -> Values | None:
-    bug = known_bugs.find_bug(fit.text, fit.frames, fit.sources, fit.installed)
-    if bug is None:
-        return None
-    return {
-        "package": bug.package,
-        "version": bug.broken,
-        "library": bug.other,
-        "requirement": bug.install,
-        "url": bug.source,
-    }
-
-
 CONDITIONS: Mapping[str, Condition] = {
-    "known_bug": _find_known_bug,
     "names_remedy": _split_instruction,
     "hidden_package": _hides_package,
     "mixed_release": _is_mixed,

@@ -10,7 +10,7 @@ from packaging.requirements import Requirement
 
 from envcheck.core import toml_file
 from envcheck.explain import catalogue, causality, exception_forms, explainer
-from envcheck.explain.diagnosis import Diagnosis
+from envcheck.explain.diagnosis import Diagnosis, RaisedException
 from envcheck.explain.exceptions import (
     api_changes,
     installed_versions,
@@ -1267,3 +1267,14 @@ def test_missing_mpi(path: str, name: str) -> None:
     found = explain_traceback(path, "from mpi4py import MPI", "ModuleNotFoundError: No module named 'mpi4py'")
 
     assert found.name == name
+
+
+def test_bug_shows_where_it_was_raised() -> None:
+    """The frames of Python's import machinery do not hide the place of a bug, and the diagnosis has its own page."""
+    frames = [f"{SITE}/trl/a.py:7, in <module>", *["<frozen importlib._bootstrap>:9, in _find_and_load"] * 8]
+    last = "ImportError: cannot import name 'GuidedDecodingParams' from 'vllm.sampling_params'"
+    raised = RaisedException(last, "log", 1, frames[-1], frames=tuple(frames), sources=("x",) * len(frames))
+    found = known_bugs.find_bug(raised, {})
+
+    assert found and found.package == "trl"
+    assert exception_forms.explain_exception(raised, {}, found).source == (found.source,)

@@ -634,7 +634,7 @@ def test_pods_and_containers_in_one_log(ahead: tuple[str, str]) -> None:
 
 
 ANSWERED = 'INFO:     192.0.2.7:7777 - "POST /v1/chat/completions HTTP/1.1" 200 OK'
-THROUGHPUT = "INFO metrics.py:7] Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: {} tokens/s, Running: 0"
+THROUGHPUT = "INFO metrics.py:7] Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: {} tokens/s"
 DEAD_ENGINE = (
     "ERROR engine.py:7] RuntimeError: CUDA error: an illegal memory access was encountered",
     "vllm.engine.async_llm_engine.AsyncEngineDeadError: Background loop has errored already.",
