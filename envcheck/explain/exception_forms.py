@@ -74,14 +74,16 @@ SHORT_MESSAGE = 100  # characters; to a message that is shorter, its further lin
 _CLOSING = {"]": "[", ")": "(", "}": "{"}  # closing and opening brackets
 
 
-def repeats_exception(entry: CatalogueEntry, raised: RaisedException) -> bool:
+def repeats_exception(entry: CatalogueEntry, raised: RaisedException, installed: Mapping[str, str]) -> bool:
     """Return whether the form of the exception says more than the entry that knows it."""
     if not raised.text.startswith(REPEATING.get(entry.name, "\n")):
         return False
     if entry.name in _ONLY_AS:
-        form = _choose_form(raised, _describe_place(raised), {})[0].name.rpartition(".")[2]
+        form = _choose_form(raised, _describe_place(raised), installed)[0].name.rpartition(".")[2]
         return form.startswith(_ONLY_AS[entry.name])
-    return bool(raised.frames) or _choose_form(unwrap_exception(raised), {}, {})[0].name.rpartition(".")[2] in OF_LINES
+    if raised.frames:
+        return True
+    return _choose_form(unwrap_exception(raised), {}, installed)[0].name.rpartition(".")[2] in OF_LINES
 
 
 def explain_exception(

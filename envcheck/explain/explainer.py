@@ -331,7 +331,9 @@ def _find_unknown_exception(
         return raised
     entry = process_ends.find_entry_of(raised, known)
     if entry is not None:
-        return raised if repeats_exception(entry, raised) else _find_wrapped_exception(scan, raised, entry)
+        if repeats_exception(entry, raised, installed):
+            return raised
+        return _find_wrapped_exception(scan, raised, entry, installed)
     far = 0 if is_general(raised.text) else raised.line - NEAR_LINES
     has_report = is_only_code(raised.text) or begins_report(raised.text)
     causes = {one.name for one in told if one.kind == "cause" or (has_report and one.kind == "symptom")}
@@ -339,18 +341,20 @@ def _find_unknown_exception(
     last = raised.end + after if raised.frames else scan.read  # without frames it may not be the end
     led = [one for one in known if one.entry.name in causes and far <= one.line.line <= last]
     if led and all(one.entry.name in REPEATING for one in led):
-        return _find_wrapped_exception(scan, raised, led[0].entry)
+        return _find_wrapped_exception(scan, raised, led[0].entry, installed)
     return None if led else raised
 
 
 def _find_wrapped_exception(
-    scan: LogFindings, raised: RaisedException, entry: CatalogueEntry
+    scan: LogFindings, raised: RaisedException, entry: CatalogueEntry, installed: Mapping[str, str]
 ) -> RaisedException | None:
     """Return the exception before it in the same chain whose form says more than the entry that knows its line."""
     earlier = [
         one for one in scan.raised if one.rank == raised.rank and raised.line - NEAR_LINES <= one.end < raised.line
     ]
-    return next((one for one in earlier if repeats_exception(entry, one)), None) if entry.name in REPEATING else None
+    if entry.name not in REPEATING:
+        return None
+    return next((one for one in earlier if repeats_exception(entry, one, installed)), None)
 
 
 def _put_first(made: Diagnosis, told: Sequence[Diagnosis]) -> tuple[Diagnosis, ...]:

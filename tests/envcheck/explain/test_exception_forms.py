@@ -1278,3 +1278,12 @@ def test_bug_shows_where_it_was_raised() -> None:
 
     assert found and found.package == "trl"
     assert exception_forms.explain_exception(raised, {}, found).source == (found.source,)
+
+
+@pytest.mark.parametrize(("installed", "says_more"), [({}, True), ({"transformers": "4.52.1"}, False)])
+def test_form_says_more_with_its_version(installed: dict[str, str], says_more: bool) -> None:
+    """A form that a printed version excludes does not replace the entry that knows the line."""
+    entry = next(one for one in catalogue.load_entries() if one.name == "python.import_name")
+    raised = RaisedException(LACKS, "log", 1, "")
+
+    assert exception_forms.repeats_exception(entry, raised, installed) is says_more
