@@ -123,7 +123,7 @@ def make_diagnosis(
 
 def _is_complete(command: str, named: Mapping[str, str]) -> bool:
     """Return whether the command can be shown: one that installs something has to know what."""
-    return all(f"{{{name}}}" not in command or name in named for name in ("requirement", "upgrade"))
+    return all(f"{{{name}}}" not in command or name in named for name in ("requirement", "upgrade", "newest"))
 
 
 def fill_placeholders(text: str, named: Mapping[str, str]) -> str:

@@ -107,6 +107,8 @@ def explain_exception(
     if package and "package" not in groups and not _reads_itself(values):
         values |= {"package": package, "hint": raised_place.find_hint(package)}
     values.setdefault("pip", raised_place.name_pip_package(values.get("module", "") or values.get("package", "")))
+    if values["pip"] and not raised_place.is_vendor_built(values["pip"]):
+        values["newest"] = values["pip"]
     values["names"] = ", ".join(_list_quoted_names(values.get("message", "")))
     if owner := _find_owner(values.get("name", ""), values.get("source", "")) or _find_none_owner(values):
         values.setdefault("owner", owner)

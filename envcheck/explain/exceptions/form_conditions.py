@@ -49,8 +49,6 @@ _HANDED_OVER = re.compile(
 )
 _PYTHON = re.compile(r"[/\\]python(3\.\d{1,2})[/\\]")  # in the path of a module
 _MODEL_FOLDER = "/transformers_modules/"  # of code that came with a model
-# Packages of which vendors have builds of their own: PyPI's would replace them.
-_VENDOR_BUILT = re.compile(r"torch|paddle|triton|apex|flash_attn|deepspeed|vllm|transformer_engine|mindspeed|megatron")
 _SENTENCE_END = re.compile(r"(?<!e\.g)(?<!i\.e)[.!?;](?=\s)")
 _MARK = re.compile(r"\W{0,3}\b(?:hint|tip|note)$", re.IGNORECASE)  # before the remedy
 _CLAUSE_ENDS = (",", ":", "(", "-")
@@ -156,7 +154,7 @@ def _is_mixed(fit: FittingForm) -> Values | None:
     top = fit.groups["top"]
     own = raised_place.find_package(inner) == top
     same = raised_place.is_installed(path) and raised_place.is_installed(fit.groups["path"])
-    upgrade = {} if _VENDOR_BUILT.match(top) else {"upgrade": raised_place.name_pip_package(top)}
+    upgrade = {} if raised_place.is_vendor_built(top) else {"upgrade": raised_place.name_pip_package(top)}
     return {**fit.groups, **upgrade} if own and same else None
 
 

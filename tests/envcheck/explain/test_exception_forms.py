@@ -1287,3 +1287,13 @@ def test_form_says_more_with_its_version(installed: dict[str, str], says_more: b
     raised = RaisedException(LACKS, "log", 1, "")
 
     assert exception_forms.repeats_exception(entry, raised, installed) is says_more
+
+
+@pytest.mark.parametrize(("package", "is_upgraded"), [("vllm", False), ("gptqmodel", True)])
+def test_upgrade_keeps_builds(package: str, is_upgraded: bool) -> None:
+    """No command installs the newest release of a package that would replace torch or a vendor's build."""
+    last = "ValueError: FrobForCausalLM is not supported yet"
+    found = explain_traceback(f"{SITE}/{package}/models/frob.py", "raise ValueError(text)", last)
+
+    assert found.name == "exceptions.model_unsupported"
+    assert any("install -U" in one for one in found.commands) is is_upgraded
