@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.version import Version
 
 from envcheck.core import toml_file
 from envcheck.explain import catalogue, causality, exception_forms, explainer
@@ -1167,6 +1169,46 @@ def test_bugs_name_releases(bug: known_bugs.KnownBug) -> None:
 
     assert {one.package for one in known} == {installed_versions.normalize_name(one.name) for one in wanted}
     assert Requirement(bug.broken).specifier
+
+
+def list_versions_around(texts: list[str]) -> set[str]:
+    """Return the versions in the requirements, and those before and after each of them."""
+    found = {version for text in texts for version in re.findall(r"[<>=]=?(\d[\w.]*)", text)}
+    releases = [Version(version).release for version in found]
+    parts = [(one[:at], one[at], step) for one in releases for at in range(len(one)) for step in (-1, 0, 1, 90)]
+    return found | {".".join(map(str, (*ahead, max(0, part + step)))) for ahead, part, step in parts}
+
+
+@pytest.mark.parametrize("bug", known_bugs.load_bugs(), ids=lambda bug: f"{bug.broken} {bug.other}")
+def test_remedy_excludes_bug(bug: known_bugs.KnownBug) -> None:
+    """No release that the remedy installs has the bug."""
+    wanted = Requirement(bug.install)
+    same = [one for one in (bug.broken, bug.other) if one and Requirement(one).name == wanted.name]
+    versions = [
+        one
+        for one in list_versions_around([bug.broken, bug.other, bug.install])
+        if wanted.specifier.contains(one, prereleases=True)
+    ]
+
+    assert same and versions
+    assert not [one for one in versions for text in same if Requirement(text).specifier.contains(one, prereleases=True)]
+
+
+BUG_LINES = toml_file.load_own_table(Path(__file__).with_name("known_bugs.toml"))["bugs"]
+
+
+@pytest.mark.parametrize(
+    ("bug", "lines"),
+    list(zip(known_bugs.load_bugs(), BUG_LINES, strict=True)),
+    ids=[f"{bug.broken} {bug.other}" for bug in known_bugs.load_bugs()],
+)
+def test_bug_by_its_line(bug: known_bugs.KnownBug, lines: list[str]) -> None:
+    """Each bug is found by the line of its exception, together with what is around it if the table asks for that."""
+    last, around = lines
+    raised = RaisedException(last, "log", 1, "", frames=("/w/frob.py:7, in main",), sources=(around,))
+
+    assert known_bugs.find_bug(raised, {}) == bug
+    assert not around or known_bugs.find_bug(replace(raised, sources=("x",)), {}) is None
 
 
 def test_command_that_is_done() -> None:
