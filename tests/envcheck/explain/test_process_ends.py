@@ -634,6 +634,18 @@ def test_pods_and_containers_in_one_log(ahead: tuple[str, str]) -> None:
 
 
 ANSWERED = 'INFO:     192.0.2.7:7777 - "POST /v1/chat/completions HTTP/1.1" 200 OK'
+
+
+def test_rows_of_a_table_are_no_containers() -> None:
+    """A table begins each row with another name; a container has several lines."""
+    error = "ValueError: Can't find a valid checkpoint at /w/out/checkpoint-{}"
+    rows = ["metric | value", f"rouge1 | {error.format(1)}", f"rouge2 | {error.format(2)}", "rougeL | 0.4"]
+    found = explainer.build_report([explainer._scan_lines("log", rows)])
+
+    assert found.diagnoses
+    assert not [end for end in found.ends if end.unit]
+
+
 THROUGHPUT = "INFO metrics.py:7] Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: {} tokens/s"
 DEAD_ENGINE = (
     "ERROR engine.py:7] RuntimeError: CUDA error: an illegal memory access was encountered",
