@@ -14,7 +14,7 @@ from envcheck.core.messages import _, join
 from envcheck.core.toml_file import ParsedText, list_files, load_own_table, load_record
 from envcheck.explain import codes
 from envcheck.explain.diagnosis import CatalogueEntry, EntryKind
-from envcheck.explain.exceptions import api_changes, raised_place
+from envcheck.explain.exceptions import api_changes, known_bugs, raised_place
 from envcheck.vendors import find_data_files
 
 FOLDER = Path(__file__).parent / "entries"
@@ -89,7 +89,7 @@ def load_entries() -> tuple[CatalogueEntry, ...]:
     """Return all entries, ordered by area name, within an area as in its file."""
     areas = sorted([*_read_common_areas(), *_read_vendor_areas()], key=lambda area: area[0])
     lines = (parse_entry(raw, area) for area, listed in areas for raw in listed)
-    found = [*lines, *load_forms(), *load_component_messages()]
+    found = [*lines, known_bugs.load_text(), *load_forms(), *load_component_messages()]
     found.sort(key=lambda entry: entry.area)
     names = [entry.name for entry in found]
     if twice := sorted({name for name in names if names.count(name) > 1}):

@@ -18,8 +18,11 @@ SHOWN = 3
 EXIT = "exit"  # area of the entries that report how a process ended
 KILL = ("SIGKILL",)  # codes of the entry of a kill
 _KILL_NUMBER = re.compile(r"(?:code|status|signal|exited)\W{1,4}(?:-9|9|137|247)\b|\bSIGKILL\b", re.IGNORECASE)
-# Pages of Python's manual that only say what an exception of this type is: they are sources, but no help.
-MANUAL = tuple(f"https://docs.python.org/3/{part}" for part in ("library/", "tutorial/", "reference/", "faq/"))
+# Pages of Python's manual that only say what an exception or a statement is: they are sources, but no help.
+MANUAL = tuple(
+    f"https://docs.python.org/3/{part}"
+    for part in ("library/exceptions.html", "tutorial/", "reference/simple_stmts.html", "library/functions.html")
+)
 LONGEST = 240  # characters of a value from a log line, in our text
 _PLACE = re.compile(r"\{(\w{1,20})\}")
 # Values that are allowed in a command to be pasted: a log may come from a stranger.
@@ -120,7 +123,7 @@ def make_diagnosis(
 
 def _is_complete(command: str, named: Mapping[str, str]) -> bool:
     """Return whether the command can be shown: one that installs something has to know what."""
-    return all(f"{{{name}}}" not in command or name in named for name in ("requirement", "upgrade"))
+    return all(f"{{{name}}}" not in command or name in named for name in ("requirement", "upgrade", "newest"))
 
 
 def fill_placeholders(text: str, named: Mapping[str, str]) -> str:

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from envcheck.explain import catalogue, causality
 from envcheck.explain.diagnosis import CatalogueEntry, Diagnosis, Evidence, RaisedException
-from envcheck.explain.exceptions import called_function, installed_versions, known_bugs, out_of_memory, raised_place
+from envcheck.explain.exceptions import called_function, installed_versions, out_of_memory, raised_place
 from envcheck.explain.exceptions.form_conditions import CONDITIONS, OF_LINES, FittingForm
+from envcheck.explain.exceptions.known_bugs import KnownBug
 from envcheck.explain.passed_on import unwrap_exception
 
 # Entries that only repeat what an exception of this type says: with its traceback, its form says more.
@@ -69,34 +70,32 @@ _WEIGHT = re.compile(
     r"\.(?:weight|bias|absmax|quant_state|quant_map|lora_[AB])\b|\blayers?\.\d|\.\d{1,4}\."
 )  # no setting
 MOST_NAMES = 6
-PACKAGE_PAGE = "https://pypi.org/project/{name}/"  # has the releases, their notes and the issues
 SHORT_MESSAGE = 100  # characters; to a message that is shorter, its further lines are added
 _CLOSING = {"]": "[", ")": "(", "}": "{"}  # closing and opening brackets
 
 
-def is_known_bug(raised: RaisedException, installed: Mapping[str, str]) -> bool:
-    """Return whether the table of known bugs has the exception: it says more than the entry that knows its line."""
-    return known_bugs.find_bug(raised.text, raised.frames, raised.sources, installed) is not None
-
-
-def repeats_exception(entry: CatalogueEntry, raised: RaisedException) -> bool:
+def repeats_exception(entry: CatalogueEntry, raised: RaisedException, installed: Mapping[str, str]) -> bool:
     """Return whether the form of the exception says more than the entry that knows it."""
     if not raised.text.startswith(REPEATING.get(entry.name, "\n")):
         return False
     if entry.name in _ONLY_AS:
-        form = _choose_form(raised, _describe_place(raised), {})[0].name.rpartition(".")[2]
+        form = _choose_form(raised, _describe_place(raised), installed)[0].name.rpartition(".")[2]
         return form.startswith(_ONLY_AS[entry.name])
-    return bool(raised.frames) or _choose_form(unwrap_exception(raised), {}, {})[0].name.rpartition(".")[2] in OF_LINES
+    if raised.frames:
+        return True
+    return _choose_form(unwrap_exception(raised), {}, installed)[0].name.rpartition(".")[2] in OF_LINES
 
 
-def explain_exception(raised: RaisedException, installed: Mapping[str, str] | None = None) -> Diagnosis:
-    """Return the diagnosis of an exception by its form; its evidence is the line of the exception.
+def explain_exception(
+    raised: RaisedException, installed: Mapping[str, str] | None = None, bug: KnownBug | None = None
+) -> Diagnosis:
+    """Return the diagnosis of an exception by its form, or of the bug that it shows; its evidence is its own line.
 
     `installed` are the versions of packages that the log prints.
     """
     text = raised.text.strip()
     values = _describe_place(raised) | _split_text(text)
-    entry, groups = _choose_form(raised, values, installed or {})
+    entry, groups = (bug.entry, bug.values) if bug else _choose_form(raised, values, installed or {})
     if raised.continuation and len(values.get("message", "")) < SHORT_MESSAGE:
         values["message"] = f"{values.get('message', '')} {raised.continuation}".strip()
     values |= {name: _trim_sentence(said) for name, said in groups.items() if said}
@@ -108,6 +107,8 @@ def explain_exception(raised: RaisedException, installed: Mapping[str, str] | No
     if package and "package" not in groups and not _reads_itself(values):
         values |= {"package": package, "hint": raised_place.find_hint(package)}
     values.setdefault("pip", raised_place.name_pip_package(values.get("module", "") or values.get("package", "")))
+    if values["pip"] and not raised_place.is_vendor_built(values["pip"]):
+        values["newest"] = values["pip"]
     values["names"] = ", ".join(_list_quoted_names(values.get("message", "")))
     if owner := _find_owner(values.get("name", ""), values.get("source", "")) or _find_none_owner(values):
         values.setdefault("owner", owner)
@@ -115,9 +116,7 @@ def explain_exception(raised: RaisedException, installed: Mapping[str, str] | No
     fits = raised_place.list_fitting(values.get("package", ""), _list_named_packages(text))
     made = causality.make_diagnosis(entry, values, (seen,), 1)
     commands = tuple(one.replace("FITS", "|".join(fits)) for one in made.commands if fits or "FITS" not in one)
-    bug = groups.get("url") if entry.name.endswith(".known_bug") else ""
-    page = PACKAGE_PAGE.format(name=values["pip"]) if values.get("pip") and not made.source else ""
-    return replace(made, commands=commands, source=(bug or page,) if bug or page else made.source)
+    return replace(made, commands=commands)
 
 
 def _split_text(text: str) -> dict[str, str]:

@@ -20,8 +20,9 @@ from envcheck.explain.diagnosis import (
     RaisedException,
     Verdict,
 )
-from envcheck.explain.exception_forms import REPEATING, explain_exception, is_known_bug, repeats_exception
+from envcheck.explain.exception_forms import REPEATING, explain_exception, repeats_exception
 from envcheck.explain.exceptions import installed_versions
+from envcheck.explain.exceptions.known_bugs import find_bug
 from envcheck.explain.exceptions.notices import begins_report, is_general, is_only_code, lists_loads
 from envcheck.explain.index import EntryIndex
 from envcheck.explain.log_findings import LogFindings
@@ -236,8 +237,8 @@ def _diagnose_scans(scans: Sequence[LogFindings], ends: Sequence[ProcessEnd]) ->
     if end.how == "exception" and (raised := _find_unknown_exception(scan, end, told, _choose_versions(scans))):
         inner = unwrap_exception(find_origin(raised, scan.raised))
         installed = _choose_versions(scans)
-        by_text = None if is_known_bug(inner, installed) else _explain_text(inner)
-        made = by_text or explain_exception(inner, installed)
+        bug = find_bug(inner, installed)
+        made = (None if bug else _explain_text(inner)) or explain_exception(inner, installed, bug)
         if inner.text != raised.text:
             made = replace(made, evidence=(replace(made.evidence[0], text=raised.text),))
         return _put_first(made, told)
@@ -326,11 +327,13 @@ def _find_unknown_exception(
     raised = process_ends.find_own_exception(scan, end.rank if shared else None, end.unit)
     if raised is None or (raised.is_cut and any(one.kind in LOUD for one in told)):
         return None
-    if is_known_bug(raised, installed):
+    if find_bug(unwrap_exception(find_origin(raised, scan.raised)), installed):
         return raised
     entry = process_ends.find_entry_of(raised, known)
     if entry is not None:
-        return raised if repeats_exception(entry, raised) else _find_wrapped_exception(scan, raised, entry)
+        if repeats_exception(entry, raised, installed):
+            return raised
+        return _find_wrapped_exception(scan, raised, entry, installed)
     far = 0 if is_general(raised.text) else raised.line - NEAR_LINES
     has_report = is_only_code(raised.text) or begins_report(raised.text)
     causes = {one.name for one in told if one.kind == "cause" or (has_report and one.kind == "symptom")}
@@ -338,18 +341,20 @@ def _find_unknown_exception(
     last = raised.end + after if raised.frames else scan.read  # without frames it may not be the end
     led = [one for one in known if one.entry.name in causes and far <= one.line.line <= last]
     if led and all(one.entry.name in REPEATING for one in led):
-        return _find_wrapped_exception(scan, raised, led[0].entry)
+        return _find_wrapped_exception(scan, raised, led[0].entry, installed)
     return None if led else raised
 
 
 def _find_wrapped_exception(
-    scan: LogFindings, raised: RaisedException, entry: CatalogueEntry
+    scan: LogFindings, raised: RaisedException, entry: CatalogueEntry, installed: Mapping[str, str]
 ) -> RaisedException | None:
     """Return the exception before it in the same chain whose form says more than the entry that knows its line."""
     earlier = [
         one for one in scan.raised if one.rank == raised.rank and raised.line - NEAR_LINES <= one.end < raised.line
     ]
-    return next((one for one in earlier if repeats_exception(entry, one)), None) if entry.name in REPEATING else None
+    if entry.name not in REPEATING:
+        return None
+    return next((one for one in earlier if repeats_exception(entry, one, installed)), None)
 
 
 def _put_first(made: Diagnosis, told: Sequence[Diagnosis]) -> tuple[Diagnosis, ...]:

@@ -28,7 +28,7 @@ from envcheck.explain.processes import pods
 from envcheck.explain.processes.launcher_report import ReportedEnd, read_launcher_report
 from envcheck.explain.processes.loss_value import ends_without_loss
 from envcheck.explain.processes.progress import ProgressMarks
-from envcheck.explain.processes.rank_names import find_prefix_rank, find_prefix_unit
+from envcheck.explain.processes.rank_names import UNIT, find_prefix_rank, find_prefix_unit
 from envcheck.explain.tracebacks import TracebackReader
 
 SHOWN = 3  # first lines of each entry that are kept, no two equal except for figures
@@ -43,7 +43,7 @@ IGNORED = b"Exception ignored "  # in the line before a traceback of a clean-up,
 BUFFER = 1 << 13  # bytes of step output that a process may buffer until it ends, and which then follow its error
 Line = TypeVar("Line", Evidence, RaisedException)
 FRAMES, FOLLOWING = 80, 6  # lines before and after an exception without a head that are read
-_MAYBE_RANK = re.compile(rb"(?i:rank|default)[_ ]?\d|\d\]<std|^\[pod/|^[a-z][\w.-]{1,60} {1,12}\|")
+_MAYBE_RANK = re.compile(rb"(?i:rank|default)[_ ]?\d|\d\]<std|^(?:" + UNIT.encode() + rb")")
 _STEP = re.compile(rb"\bloss['\"]?\s?[:=]\s?['\"]?\d|\btrain_runtime\b")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -124,10 +125,16 @@ def _list_ends_of_log(
 
 
 def _group_by_unit(scan: LogFindings, known: Sequence[_KnownLine]) -> dict[str, list[_KnownLine]]:
-    """Return the known lines of each pod or container that its tool put before the lines; empty without any."""
+    """Return the known lines of each pod or container that its tool put before the lines; empty without any.
+
+    Each has several lines: a row of a table begins in the same way, but with another name each.
+    """
     units: dict[str, list[_KnownLine]] = {one.unit: [] for one in scan.raised if one.unit}
+    lines = {line.line: line.text for line in (*scan.tail, *scan.odd, *(one.line for one in known))}
+    counts = Counter(map(rank_names.find_prefix_unit, lines.values()))
     for one in known:
-        if unit := rank_names.find_prefix_unit(one.line.text):
+        unit = rank_names.find_prefix_unit(one.line.text)
+        if unit and counts[unit] > 1:
             units.setdefault(unit, []).append(one)
     return units
 

@@ -20,7 +20,7 @@ from envcheck.explain.exceptions.message_lines import (
 from envcheck.explain.exceptions.notices import is_handled
 from envcheck.explain.log_text import sanitize_line
 from envcheck.explain.processes.line_prefix import drop_count
-from envcheck.explain.processes.rank_names import find_prefix_rank, find_prefix_unit
+from envcheck.explain.processes.rank_names import UNIT, find_prefix_rank, find_prefix_unit
 
 MAX_LINES = 600  # lines of one traceback; longer is none
 MORE_LINES = 1  # that a message goes on for if its first line ends with a colon
@@ -30,7 +30,7 @@ _LAST = re.compile(r"^(?!(?:else|try|finally|pass|continue|break|return|raise|yi
 # Of torchrun --tee, mpirun, hosts of pdsh, pods of kubectl and containers of compose.
 _RANK = re.compile(
     r"(?:[\w.-]{1,60}: ?)?\[?(?:default|rank|node)?_?\d{1,5}[\]:]|\[[\w.-]{1,60}:\d{1,5}\]"
-    r"|(?=[\w.-]{0,59}\d)[\w.-]{1,60}: ?$|\[pod/|(?=[\w.-]{0,59}\d)[\w.-]{1,60} {1,12}\|",
+    rf"|(?=[\w.-]{{0,59}}\d)[\w.-]{{1,60}}: ?$|{UNIT}",
     re.IGNORECASE,
 )
 _FIGURES = re.compile(r"\d+")

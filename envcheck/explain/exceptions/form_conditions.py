@@ -13,7 +13,6 @@ from envcheck.explain.exceptions import (
     api_changes,
     called_function,
     installed_versions,
-    known_bugs,
     out_of_memory,
     raised_place,
 )
@@ -38,7 +37,7 @@ _ADDED, _REMOVED, _BOUNDED = (True, False), (False, True), (True, True)  # which
 # Forms that explain by the exception's line alone: why a name is missing, and what holds the device's memory.
 OF_LINES = (
     *("removed_name", "added_name", "bounded_name", "hidden_package", "required_since", "remote_tokenizer"),
-    *("wrapped_model", "generation_setting", "folder_only"),
+    *("wrapped_model", "generation_setting", "folder_only", "shadowed_module"),
     *("removed_setting", "added_setting", "bounded_setting"),
     *("memory_shared", "memory_fragmented"),
     "column_lengths",
@@ -50,8 +49,6 @@ _HANDED_OVER = re.compile(
 )
 _PYTHON = re.compile(r"[/\\]python(3\.\d{1,2})[/\\]")  # in the path of a module
 _MODEL_FOLDER = "/transformers_modules/"  # of code that came with a model
-# Packages of which vendors have builds of their own: PyPI's would replace them.
-_VENDOR_BUILT = re.compile(r"torch|paddle|triton|apex|flash_attn|deepspeed|vllm|transformer_engine|mindspeed|megatron")
 _SENTENCE_END = re.compile(r"(?<!e\.g)(?<!i\.e)[.!?;](?=\s)")
 _MARK = re.compile(r"\W{0,3}\b(?:hint|tip|note)$", re.IGNORECASE)  # before the remedy
 _CLAUSE_ENDS = (",", ":", "(", "-")
@@ -157,7 +154,7 @@ def _is_mixed(fit: FittingForm) -> Values | None:
     top = fit.groups["top"]
     own = raised_place.find_package(inner) == top
     same = raised_place.is_installed(path) and raised_place.is_installed(fit.groups["path"])
-    upgrade = {} if _VENDOR_BUILT.match(top) else {"upgrade": raised_place.name_pip_package(top)}
+    upgrade = {} if raised_place.is_vendor_built(top) else {"upgrade": raised_place.name_pip_package(top)}
     return {**fit.groups, **upgrade} if own and same else None
 
 
@@ -375,21 +372,7 @@ def _split_instruction(fit: FittingForm) -> Values:
     return {**fit.groups, "message": before[:cut].strip().rstrip(";"), "remedy": f"{before[cut:]}{remedy}".strip()}
 
 
-def _find_known_bug(fit: FittingForm) -> Values | None:
-    bug = known_bugs.find_bug(fit.text, fit.frames, fit.sources, fit.installed)
-    if bug is None:
-        return None
-    return {
-        "package": bug.package,
-        "version": bug.broken,
-        "library": bug.other,
-        "requirement": bug.install,
-        "url": bug.source,
-    }
-
-
 CONDITIONS: Mapping[str, Condition] = {
-    "known_bug": _find_known_bug,
     "names_remedy": _split_instruction,
     "hidden_package": _hides_package,
     "mixed_release": _is_mixed,

@@ -31,6 +31,10 @@ _ATTRIBUTE = ", in __getattr__"
 _IMPORTING = re.compile(
     r"(?:<frozen importlib|/importlib/__init__\.py)|, in \w{0,30}_import(?:_hook|__)?$|import_hooks?\.py:\d{1,7}, in "
 )
+# Packages of which vendors have builds of their own, or that replace torch: the newest one of PyPI would break them.
+_VENDOR_BUILT = re.compile(
+    r"torch|paddle|triton|apex|flash[-_]attn|deepspeed|vllm|sglang|lmdeploy|transformer[-_]engine|mindspeed|megatron|xformers"
+)
 _SOURCE_FOLDERS = ("src", "source", "lib")  # of a checkout that contains a package
 
 
@@ -75,6 +79,11 @@ def find_telling_frame(frames: Sequence[str]) -> int:
     """Return the index of the innermost frame that is not of a mere look-up."""
     last = len(frames) - 1
     return next((at for at in range(last, -1, -1) if not _LOOKUP.search(frames[at])), last)
+
+
+def is_vendor_built(package: str) -> bool:
+    """Return whether a vendor may have its own build of the package, which an upgrade would replace."""
+    return bool(_VENDOR_BUILT.match(package))
 
 
 def count_own_frames(frames: Sequence[str], sources: Sequence[str]) -> int:

@@ -35,10 +35,14 @@ _END = re.compile(
     rb"|\[after training is done\]|End time of running main|Process \d{1,9} exits successfully"
 )
 # Requests that a server of a model answered, and its report of what it generates.
-_SERVED_WORDS = (b'" 200', b"| 200 |", b"throughput", b"runner started")
+_ANSWER_WORDS = (b'" 200', b"| 200 |", b"runner started")
+_THROUGHPUT_WORDS = (b"throughput",)  # an idle server prints it too, so that these lines may be the last ones
 _SERVED = re.compile(
     rb'"POST /[^" \n]{0,80}(?:completions|generate|embed|chat|score|rerank)[^" \n]{0,40} HTTP/1\.[01]" 200\b'
-    rb"|^\[GIN\] [^\n]{10,40}\| 200 \||\bgen(?:eration)? throughput\b[^\n:]{0,20}: |\bllama runner started\b"
+    rb"|^\[GIN\] [^\n]{10,40}\| 200 \||\bllama runner started\b"
+    # More than 0, and not by an engine that a worker of Ray has: it generates for a training.
+    rb"|^(?!.{0,20}\((?!APIServer|EngineCore)\w[\w.:]{0,80} pid=\d)"
+    rb"[^\n]{0,300}\bgen(?:eration)? throughput\b[^\n:]{0,20}: (?=[\d.]{0,12}[1-9])"
 )
 # tqdm of a training: bars with another caption are of preparations, but move as well.
 _BAR = re.compile(rb"(\d{1,9})/(\d{1,9}) \[[\d:?]{2,12}<")
@@ -131,7 +135,8 @@ def _find_step_lines(block: bytes) -> Iterator[tuple[int, bytes]]:
 
 def _find_served(block: bytes) -> Iterator[int]:
     """Yield the places of the last lines of answered requests, the last one first."""
-    return (start for start, text in _find_last_lines(block, _SERVED_WORDS) if _SERVED.search(text))
+    lines = (line for words in (_ANSWER_WORDS, _THROUGHPUT_WORDS) for line in _find_last_lines(block, words))
+    yield from sorted({start for start, text in lines if _SERVED.search(text)}, reverse=True)
 
 
 def _find_last_lines(block: bytes, words: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:

@@ -35,7 +35,9 @@ _PREFIX = re.compile(
     re.IGNORECASE,
 )
 # kubectl logs --prefix and docker compose put the pod or the container: [pod/sft-worker-2/main] and trainer-2  | .
-_UNIT = re.compile(r"\[pod/([\w.-]{1,253})/[\w.-]{1,63}\]|(?=[\w.-]{0,59}\d)([a-z][\w.-]{0,60}) {1,12}\|(?= |$)")
+UNIT = r"\[pod/(?:[\w.-]{1,253})/[\w.-]{1,63}\]|(?=[\w.-]{0,59}\d)(?:[a-z][\w.-]{0,60}) {1,12}\|(?: |$)"
+_UNIT = re.compile(UNIT)
+_UNIT_NAME = re.compile(r"(?:\[pod/)?([\w.-]{1,253})")
 _OWN = re.compile(
     r"\bRankID:(\d{1,5})\b|\[Rank (\d{1,5})\]|\bglobal rank[ :=]{1,3}\[?(\d{1,5})|\(rank[ :=](\d{1,5})\)", re.I
 )
@@ -157,4 +159,5 @@ def _list_named_ranks(line: str) -> list[int]:
 def find_prefix_unit(text: str) -> str:
     """Return the pod or the container of compose that its tool put before a line; "" for none."""
     found = _UNIT.match(text)
-    return found[1] or found[2] if found else ""
+    name = _UNIT_NAME.match(found[0]) if found else None
+    return name[1] if name else ""

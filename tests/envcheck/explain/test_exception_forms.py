@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.version import Version
 
 from envcheck.core import toml_file
 from envcheck.explain import catalogue, causality, exception_forms, explainer
-from envcheck.explain.diagnosis import Diagnosis
+from envcheck.explain.diagnosis import Diagnosis, RaisedException
 from envcheck.explain.exceptions import (
     api_changes,
     installed_versions,
@@ -1166,7 +1168,47 @@ def test_bugs_name_releases(bug: known_bugs.KnownBug) -> None:
     known = installed_versions.read_versions(f"{one.name}==1.0" for one in wanted)
 
     assert {one.package for one in known} == {installed_versions.normalize_name(one.name) for one in wanted}
-    assert bug.install not in (bug.broken, bug.other)
+    assert Requirement(bug.broken).specifier
+
+
+def list_versions_around(texts: list[str]) -> set[str]:
+    """Return the versions in the requirements, and those before and after each of them."""
+    found = {version for text in texts for version in re.findall(r"[<>=]=?(\d[\w.]*)", text)}
+    releases = [Version(version).release for version in found]
+    parts = [(one[:at], one[at], step) for one in releases for at in range(len(one)) for step in (-1, 0, 1, 90)]
+    return found | {".".join(map(str, (*ahead, max(0, part + step)))) for ahead, part, step in parts}
+
+
+@pytest.mark.parametrize("bug", known_bugs.load_bugs(), ids=lambda bug: f"{bug.broken} {bug.other}")
+def test_remedy_excludes_bug(bug: known_bugs.KnownBug) -> None:
+    """No release that the remedy installs has the bug."""
+    wanted = Requirement(bug.install)
+    same = [one for one in (bug.broken, bug.other) if one and Requirement(one).name == wanted.name]
+    versions = [
+        one
+        for one in list_versions_around([bug.broken, bug.other, bug.install])
+        if wanted.specifier.contains(one, prereleases=True)
+    ]
+
+    assert same and versions
+    assert not [one for one in versions for text in same if Requirement(text).specifier.contains(one, prereleases=True)]
+
+
+BUG_LINES = toml_file.load_own_table(Path(__file__).with_name("known_bugs.toml"))["bugs"]
+
+
+@pytest.mark.parametrize(
+    ("bug", "lines"),
+    list(zip(known_bugs.load_bugs(), BUG_LINES, strict=True)),
+    ids=[f"{bug.broken} {bug.other}" for bug in known_bugs.load_bugs()],
+)
+def test_bug_by_its_line(bug: known_bugs.KnownBug, lines: list[str]) -> None:
+    """Each bug is found by the line of its exception, together with what is around it if the table asks for that."""
+    last, around = lines
+    raised = RaisedException(last, "log", 1, "", frames=("/w/frob.py:7, in main",), sources=(around,))
+
+    assert known_bugs.find_bug(raised, {}) == bug
+    assert not around or known_bugs.find_bug(replace(raised, sources=("x",)), {}) is None
 
 
 def test_command_that_is_done() -> None:
@@ -1210,10 +1252,10 @@ def test_part_of_condition(source: str, shown: str) -> None:
 
 
 def test_manual_is_no_help() -> None:
-    """Instead of a page about the type of the exception, the page of the package is given."""
+    """A page about the type of the exception is not shown, nor is a page of a package that does not describe it."""
     found = explain_traceback(f"{SITE}/trl/a.py", "assert x == 1", "AssertionError: the sizes of frob and quux differ")
 
-    assert found.source == ("https://pypi.org/project/trl/",)
+    assert found.source == ()
 
 
 def test_one_fact_once() -> None:
@@ -1224,3 +1266,76 @@ def test_one_fact_once() -> None:
     found = explainer.build_report([explainer._scan_lines("log", lines)])
 
     assert [one.name for one in found.diagnoses] == ["exceptions.known_bug"]
+
+
+@pytest.mark.parametrize(
+    ("source", "got"),
+    [
+        ("if re.match(shape, completion):", ", got 'NoneType'"),
+        ("if re.match(shape, answer):", ", got 'list'"),
+        ("name = sample['name'].strip()", ", got 'int'"),
+    ],
+)
+def test_no_completion_messages(source: str, got: str) -> None:
+    """Only a list in place of a completion is a list of messages."""
+    found = explain_traceback("/w/rewards.py", source, f"TypeError: expected string or bytes-like object{got}")
+
+    assert found.name != "exceptions.completion_messages"
+
+
+def test_uuid_keeps_card() -> None:
+    """No command selects a card that the scheduler did not give to the job."""
+    last = "ValueError: invalid literal for int() with base 10: 'GPU-1234abcd-12'"
+    found = explain_traceback(f"{SITE}/vllm/platforms/frob.py", "return int(device)", last)
+
+    assert not [one for one in found.commands if "CUDA_VISIBLE_DEVICES=" in one]
+    assert "the number that nvidia-smi -L shows" in found.do
+
+
+def test_product_without_layer() -> None:
+    """A product of two matrices of the program is no layer with in_features."""
+    last = "RuntimeError: mat1 and mat2 shapes cannot be multiplied (8x64 and 32x8)"
+    found = explain_traceback("/w/attention.py", "scores = torch.matmul(q, k)", last)
+
+    assert found.name != "exceptions.layer_input"
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [(f"{SITE}/deepspeed/comm/comm.py", "launcher.no_launcher"), ("/w/solver.py", "launcher.mpi_module")],
+)
+def test_missing_mpi(path: str, name: str) -> None:
+    """Only DeepSpeed looks for MPI because a launcher is missing; another program uses it."""
+    found = explain_traceback(path, "from mpi4py import MPI", "ModuleNotFoundError: No module named 'mpi4py'")
+
+    assert found.name == name
+
+
+def test_bug_shows_where_it_was_raised() -> None:
+    """The frames of Python's import machinery do not hide the place of a bug, and the diagnosis has its own page."""
+    frames = [f"{SITE}/trl/a.py:7, in <module>", *["<frozen importlib._bootstrap>:9, in _find_and_load"] * 8]
+    last = "ImportError: cannot import name 'GuidedDecodingParams' from 'vllm.sampling_params'"
+    raised = RaisedException(last, "log", 1, frames[-1], frames=tuple(frames), sources=("x",) * len(frames))
+    found = known_bugs.find_bug(raised, {})
+
+    assert found and found.package == "trl"
+    assert exception_forms.explain_exception(raised, {}, found).source == (found.source,)
+
+
+@pytest.mark.parametrize(("installed", "says_more"), [({}, True), ({"transformers": "4.52.1"}, False)])
+def test_form_says_more_with_its_version(installed: dict[str, str], says_more: bool) -> None:
+    """A form that a printed version excludes does not replace the entry that knows the line."""
+    entry = next(one for one in catalogue.load_entries() if one.name == "python.import_name")
+    raised = RaisedException(LACKS, "log", 1, "")
+
+    assert exception_forms.repeats_exception(entry, raised, installed) is says_more
+
+
+@pytest.mark.parametrize(("package", "is_upgraded"), [("vllm", False), ("gptqmodel", True)])
+def test_upgrade_keeps_builds(package: str, is_upgraded: bool) -> None:
+    """No command installs the newest release of a package that would replace torch or a vendor's build."""
+    last = "ValueError: FrobForCausalLM is not supported yet"
+    found = explain_traceback(f"{SITE}/{package}/models/frob.py", "raise ValueError(text)", last)
+
+    assert found.name == "exceptions.model_unsupported"
+    assert any("install -U" in one for one in found.commands) is is_upgraded

@@ -600,3 +600,12 @@ def test_other_failed_pull_is_no_wrong_name() -> None:
     line = 'Failed to pull image "reg.example/a/b:1": rpc error: code = Unknown desc = disk quota exceeded'
 
     assert "container.pull_name" not in match_names(line)
+
+
+@pytest.mark.parametrize("name", ["host.segfault", "exceptions.folder_only", "exceptions.undefined_option"])
+def test_page_of_the_manual_that_helps(name: str) -> None:
+    """A page of Python's manual about the cause is shown; one about a type of exceptions is not."""
+    entries = {entry.name: entry for entry in catalogue.load_entries()}
+
+    assert causality.make_diagnosis(entries[name], {}, (), 1).source
+    assert not causality.make_diagnosis(entries["exceptions.unknown"], {}, (), 1).source

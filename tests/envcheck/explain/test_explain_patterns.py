@@ -28,6 +28,7 @@ IN_CONTEXT = {
     "training.worker_lost",
     "launcher.backend_unset",
     "launcher.visible_list",
+    "launcher.no_launcher",
     "ray.working_dir",
     "iluvatar.foreign_torch",
     "iluvatar.preload",

@@ -634,6 +634,23 @@ def test_pods_and_containers_in_one_log(ahead: tuple[str, str]) -> None:
 
 
 ANSWERED = 'INFO:     192.0.2.7:7777 - "POST /v1/chat/completions HTTP/1.1" 200 OK'
+
+
+def test_rows_of_a_table_are_no_containers() -> None:
+    """A table begins each row with another name; a container has several lines."""
+    error = "ValueError: Can't find a valid checkpoint at /w/out/checkpoint-{}"
+    rows = ["metric | value", f"rouge1 | {error.format(1)}", f"rouge2 | {error.format(2)}", "rougeL | 0.4"]
+    found = explainer.build_report([explainer._scan_lines("log", rows)])
+
+    assert found.diagnoses
+    assert not [end for end in found.ends if end.unit]
+
+
+THROUGHPUT = "INFO metrics.py:7] Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: {} tokens/s"
+DEAD_ENGINE = (
+    "ERROR engine.py:7] RuntimeError: CUDA error: an illegal memory access was encountered",
+    "vllm.engine.async_llm_engine.AsyncEngineDeadError: Background loop has errored already.",
+)
 REFUSED_REQUEST = "ERROR frob.py:7] ValueError: At most 1 image(s) may be provided in one prompt."
 
 
@@ -644,6 +661,13 @@ REFUSED_REQUEST = "ERROR frob.py:7] ValueError: At most 1 image(s) may be provid
         ([ANSWERED, ANSWERED, ANSWERED, REFUSED_REQUEST, ANSWERED], "failed"),
         # A server next to a training goes on answering after the training has failed.
         (["step 7/9 loss: 1.5", REFUSED_REQUEST, ANSWERED, ANSWERED, ANSWERED], "failed"),
+        ([REFUSED_REQUEST, THROUGHPUT.format("31.5"), THROUGHPUT.format("0.4")], "running"),
+        ([REFUSED_REQUEST, ANSWERED, ANSWERED, *[THROUGHPUT.format("0.0")] * 20], "running"),
+        # A server whose engine is dead goes on printing that it generates nothing.
+        ([*DEAD_ENGINE, THROUGHPUT.format("0.0"), THROUGHPUT.format("0.0")], "failed"),
+        ([*KEY_ERROR, THROUGHPUT.format("0.0"), THROUGHPUT.format("0.0")], "failed"),
+        # Engines of a training in Ray end later than the process that failed.
+        ([*KEY_ERROR, *[f"(Rollout pid=77) {THROUGHPUT.format('31.5')}"] * 2], "failed"),
     ],
 )
 def test_server_that_goes_on_answering(lines: list[str], verdict: str) -> None:
