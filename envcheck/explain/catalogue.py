@@ -89,7 +89,7 @@ def load_entries() -> tuple[CatalogueEntry, ...]:
     """Return all entries, ordered by area name, within an area as in its file."""
     areas = sorted([*_read_common_areas(), *_read_vendor_areas()], key=lambda area: area[0])
     lines = (parse_entry(raw, area) for area, listed in areas for raw in listed)
-    found = [*lines, known_bugs.load_text(), *load_forms(), *load_component_messages()]
+    found = [*lines, load_bug_text(), *load_forms(), *load_component_messages()]
     found.sort(key=lambda entry: entry.area)
     names = [entry.name for entry in found]
     if twice := sorted({name for name in names if names.count(name) > 1}):
@@ -103,6 +103,23 @@ def load_forms() -> tuple[CatalogueEntry, ...]:
     table = load_own_table(FORMS)
     shared = {f"<<{name}>>": patterns for name, patterns in table["patterns"].items()}
     return tuple(parse_entry(_insert_patterns(raw, shared), FORMS.parent.name) for raw in table["entry"])
+
+
+@functools.cache
+def load_bug_text() -> CatalogueEntry:
+    """Return the entry with what is said of each known bug of a release; it matches no line."""
+    said = load_own_table(known_bugs.FILE)["text"]
+    return CatalogueEntry(
+        name=f"{FORMS.parent.name}.known_bug",
+        area=FORMS.parent.name,
+        kind="cause",
+        says=said["says"],
+        why=said["why"],
+        do=said["do"],
+        near=(),
+        match=(),
+        commands=tuple(said["commands"]),
+    )
 
 
 def _insert_patterns(raw: Mapping[str, Any], shared: Mapping[str, list[str]]) -> Mapping[str, Any]:

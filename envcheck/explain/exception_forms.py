@@ -95,7 +95,10 @@ def explain_exception(
     """
     text = raised.text.strip()
     values = _describe_place(raised) | _split_text(text)
-    entry, groups = (bug.entry, bug.values) if bug else _choose_form(raised, values, installed or {})
+    if bug:
+        entry, groups = replace(catalogue.load_bug_text(), source=(bug.source,)), bug.values
+    else:
+        entry, groups = _choose_form(raised, values, installed or {})
     if raised.continuation and len(values.get("message", "")) < SHORT_MESSAGE:
         values["message"] = f"{values.get('message', '')} {raised.continuation}".strip()
     values |= {name: _trim_sentence(said) for name, said in groups.items() if said}

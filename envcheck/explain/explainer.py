@@ -237,7 +237,7 @@ def _diagnose_scans(scans: Sequence[LogFindings], ends: Sequence[ProcessEnd]) ->
     if end.how == "exception" and (raised := _find_unknown_exception(scan, end, told, _choose_versions(scans))):
         inner = unwrap_exception(find_origin(raised, scan.raised))
         installed = _choose_versions(scans)
-        bug = find_bug(inner, installed)
+        bug = find_bug(inner.text, inner.frames, inner.sources, installed)
         made = (None if bug else _explain_text(inner)) or explain_exception(inner, installed, bug)
         if inner.text != raised.text:
             made = replace(made, evidence=(replace(made.evidence[0], text=raised.text),))
@@ -327,7 +327,8 @@ def _find_unknown_exception(
     raised = process_ends.find_own_exception(scan, end.rank if shared else None, end.unit)
     if raised is None or (raised.is_cut and any(one.kind in LOUD for one in told)):
         return None
-    if find_bug(unwrap_exception(find_origin(raised, scan.raised)), installed):
+    inner = unwrap_exception(find_origin(raised, scan.raised))
+    if find_bug(inner.text, inner.frames, inner.sources, installed):
         return raised
     entry = process_ends.find_entry_of(raised, known)
     if entry is not None:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from envcheck.core.toml_file import load_own_table
-from envcheck.explain.diagnosis import CatalogueEntry, RaisedException
 from envcheck.explain.exceptions import installed_versions, raised_place
 
 FILE = Path(__file__).with_name("known_bugs.toml")
 PAGES = "https://github.com/"
-NAME = f"{FILE.parent.name}.known_bug"
 INNER = 6  # frames in which a bug shows
 
 
@@ -46,28 +44,6 @@ class KnownBug:
             "requirement": self.install,
         }
 
-    @property
-    def entry(self) -> CatalogueEntry:
-        """The text of all bugs, with the page of this one."""
-        return replace(load_text(), source=(self.source,))
-
-
-@functools.cache
-def load_text() -> CatalogueEntry:
-    """Return the entry with what is said of each bug; it matches no line."""
-    said = load_own_table(FILE)["text"]
-    return CatalogueEntry(
-        name=NAME,
-        area=FILE.parent.name,
-        kind="cause",
-        says=said["says"],
-        why=said["why"],
-        do=said["do"],
-        near=(),
-        match=(),
-        commands=tuple(said["commands"]),
-    )
-
 
 @functools.cache
 def load_bugs() -> tuple[KnownBug, ...]:
@@ -79,18 +55,18 @@ def load_bugs() -> tuple[KnownBug, ...]:
     )
 
 
-def find_bug(raised: RaisedException, installed: Mapping[str, str]) -> KnownBug | None:
+def find_bug(text: str, frames: Sequence[str], sources: Sequence[str], installed: Mapping[str, str]) -> KnownBug | None:
     """Return the bug of an exception; of a release that the log prints, only one that it has.
 
-    Its frames are those without the innermost ones that only pass on what another process raised.
+    The innermost frames that only pass on what another process raised are left out.
     """
-    own = raised_place.count_own_frames(raised.frames, raised.sources)
-    around = "\n".join((*raised.frames[:own][-INNER:], *raised.sources[:own][-INNER:]))
+    own = raised_place.count_own_frames(frames, sources)
+    around = "\n".join((*frames[:own][-INNER:], *sources[:own][-INNER:]))
     return next(
         (
             bug
             for bug in load_bugs()
-            if bug.match.search(raised.text)
+            if bug.match.search(text)
             and bug.at.search(around)
             and not installed_versions.contradicts(filter(None, (bug.broken, bug.other)), installed)
         ),

@@ -1207,8 +1207,8 @@ def test_bug_by_its_line(bug: known_bugs.KnownBug, lines: list[str]) -> None:
     last, around = lines
     raised = RaisedException(last, "log", 1, "", frames=("/w/frob.py:7, in main",), sources=(around,))
 
-    assert known_bugs.find_bug(raised, {}) == bug
-    assert not around or known_bugs.find_bug(replace(raised, sources=("x",)), {}) is None
+    assert known_bugs.find_bug(raised.text, raised.frames, raised.sources, {}) == bug
+    assert not around or known_bugs.find_bug(raised.text, raised.frames, ("x",), {}) is None
 
 
 def test_command_that_is_done() -> None:
@@ -1316,7 +1316,7 @@ def test_bug_shows_where_it_was_raised() -> None:
     frames = [f"{SITE}/trl/a.py:7, in <module>", *["<frozen importlib._bootstrap>:9, in _find_and_load"] * 8]
     last = "ImportError: cannot import name 'GuidedDecodingParams' from 'vllm.sampling_params'"
     raised = RaisedException(last, "log", 1, frames[-1], frames=tuple(frames), sources=("x",) * len(frames))
-    found = known_bugs.find_bug(raised, {})
+    found = known_bugs.find_bug(raised.text, raised.frames, raised.sources, {})
 
     assert found and found.package == "trl"
     assert exception_forms.explain_exception(raised, {}, found).source == (found.source,)
