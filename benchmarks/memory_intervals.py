@@ -30,10 +30,8 @@ from benchmarks import fitted
 from benchmarks.memory_accuracy import predicted
 from launch.memory.intervals import (
     ASSUMED,
-    CARD,
     COMPLEX,
     DIVIDED,
-    EXPERTS,
     FILE,
     MOVED,
     PACKED,
@@ -41,8 +39,8 @@ from launch.memory.intervals import (
     REGIMES,
     REPLICAS,
     ROUTED,
-    TENSORS,
     UNSPECIFIED,
+    WHOLE,
     find_regime,
 )
 from launch.planner import LaunchPlan, verdict
@@ -50,15 +48,14 @@ from launch.planner import LaunchPlan, verdict
 LIMIT = 0.98  # quantile of the upper limit
 # Low and high quantile by regime: the narrowest that hold HELD of its readings of left-out sources (--quantiles).
 QUANTILES = {
-    "tensors": (0.06, 0.86), "card": (0.14, 0.86), "packed": (0.03, 0.94), "replicas": (0.13, 0.87),
-    "plain": (0.15, 0.88), "divided": (0.1, 0.96), "complex": (0.05, 0.91), "experts": (0.04, 0.94),
-    "routed": (0.02, 0.98), "moved": (0.01, 0.93), "unspecified": (0.03, 0.96), "assumed": (0.03, 0.95),
+    "whole": (0.07, 0.86), "packed": (0.03, 0.93), "replicas": (0.11, 0.89), "plain": (0.12, 0.92),
+    "divided": (0.1, 0.96), "complex": (0.05, 0.92), "experts": (0.02, 0.95), "routed": (0.02, 0.98),
+    "moved": (0.01, 0.93), "unspecified": (0.04, 0.95), "assumed": (0.03, 0.95),
 }  # fmt: skip
 # Regimes of few sources, and those whose readings give their factors.
 POOLS = {
-    CARD: (TENSORS, CARD, PACKED), PACKED: (TENSORS, CARD, PACKED),
-    PLAIN: (REPLICAS, PLAIN), COMPLEX: (DIVIDED, COMPLEX), ROUTED: (EXPERTS, ROUTED),
-    MOVED: (DIVIDED, COMPLEX, MOVED), UNSPECIFIED: (PLAIN, COMPLEX, UNSPECIFIED),
+    PACKED: (WHOLE, PACKED), PLAIN: (REPLICAS, PLAIN), COMPLEX: (DIVIDED, COMPLEX),
+    ROUTED: (DIVIDED, COMPLEX, ROUTED), MOVED: (DIVIDED, COMPLEX, MOVED), UNSPECIFIED: (PLAIN, COMPLEX, UNSPECIFIED),
 }  # fmt: skip
 HELD = 0.9  # on one card, on several, and with all sources in use, since those are the bounds that a plan prints
 LOWS, HIGHS = range(1, 16), range(80, 99)  # percentages among which --quantiles searches

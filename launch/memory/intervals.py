@@ -15,15 +15,15 @@ from launch.memory.planned_job import PlannedJob
 from launch.memory.saved_activations import C
 
 FILE = frameworks.FILE.with_name("residuals.toml")
-# Regimes, by what a job has and whether tensors alone are read, or more: whole layers on one card, of which more is
-# read with or without a quantised base; on several cards; parts divided over several cards; a mixture of experts; on
-# one card parts that are moved or gaps that are read; a dense model on several cards of which nobody says what is
-# read; assumed settings.
+# Regimes: whole layers on one card, and those with a quantised base of which more than tensors is read.  The others by
+# what a job has and whether tensors alone are read, or more: whole layers on several cards; parts divided over several
+# cards; a mixture of experts; on one card parts that are moved or gaps that are read; a dense model on several cards of
+# which nobody says what is read; assumed settings.
 REGIMES = (
-    "tensors", "card", "packed", "replicas", "plain", "divided", "complex", "experts", "routed", "moved", "unspecified",
+    "whole", "packed", "replicas", "plain", "divided", "complex", "experts", "routed", "moved", "unspecified",
     "assumed",
 )  # fmt: skip
-TENSORS, CARD, PACKED, REPLICAS, PLAIN, DIVIDED, COMPLEX, EXPERTS, ROUTED, MOVED, UNSPECIFIED, ASSUMED = REGIMES
+WHOLE, PACKED, REPLICAS, PLAIN, DIVIDED, COMPLEX, EXPERTS, ROUTED, MOVED, UNSPECIFIED, ASSUMED = REGIMES
 OBEYED = 0.95  # share of the readings of left-out sources that must not exceed the limit where "up to" is printed
 
 
@@ -66,7 +66,7 @@ def find_regime(job: PlannedJob) -> str:
         return MOVED if not several else DIVIDED if tensors else COMPLEX
     if several:
         return REPLICAS if tensors else PLAIN
-    return TENSORS if tensors else PACKED if job.quant else CARD
+    return PACKED if job.quant and not tensors else WHOLE
 
 
 def is_divided(job: PlannedJob) -> bool:

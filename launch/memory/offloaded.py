@@ -37,12 +37,13 @@ def pinned_gradient_bytes(job: PlannedJob) -> float:
 
 
 def moved_gradient_bytes(job: PlannedJob) -> float:
-    """Return the bytes of the wide copy of the largest gradient on its way to the host.
+    """Return the bytes of the wide copy of the largest gradient on its way to the host: in fp64, for its norm.
 
-    ZeRO-3 takes the norm of a partition in fp64, ZeRO-1 and 2 move a gradient in fp32.
+    ZeRO-3 takes the norm of a partition in chunks, ZeRO-1 and 2 that of a gradient (stage_1_and_2.py,
+    set_norm_for_param_grad_in_gpu).
     """
     if not steps_on_host(job) or not job.trains_all:
         return 0.0
     if job.sharding == "zero3":
         return 8.0 * min(NORM_CHUNK, job.model.largest_tensor / job.layout.dense_shards)
-    return 4.0 * job.model.largest_tensor
+    return 8.0 * job.model.largest_tensor

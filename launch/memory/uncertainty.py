@@ -5,7 +5,7 @@ A share is the part of a term that published measurements leave unexplained; fix
 
 from __future__ import annotations
 
-from launch.memory import GIB, meter
+from launch.memory import GIB, meter, offloaded
 from launch.memory.phases import Phase
 from launch.memory.planned_job import PlannedJob
 
@@ -32,6 +32,7 @@ SHARES = {
     "weight copies": 0.05,
     "attention scores": 1.0,
 }
+STATES = ("weights", "gradients", "master weights", "moments", "adapters")
 # Maximum of reserved memory above tensors with ZeRO-3: 8-12 GiB in the flagperf-ds rows, 12 in qwen-readme-045.
 ZERO3_FRAGMENTATION_GIB = 12.0
 CONTEXT_SHARE = 0.4
@@ -65,9 +66,24 @@ def upper_bound(job: PlannedJob, phase: Phase) -> float:
         size * (1 + (SCORES_UP if name == "attention scores" else uncertainty_share(job, name)))
         for name, size in phase.terms
     )
+    total += initial_block_bytes(job, phase)
     if job.sharding == "zero3" and not job.expandable:
         total += min(ZERO3_FRAGMENTATION_GIB * GIB, 2.0 * job.model.params)
     return total
+
+
+def initial_block_bytes(job: PlannedJob, phase: Phase) -> float:
+    """Return the bytes that may be left of a block from the initialisation of ZeRO-1 and 2 with a host optimizer.
+
+    DeepSpeed copies a rank's partition of the weights on the card before it moves them (stage_1_and_2.py, __init__).
+    Buffers and activations split the freed block, so torch's allocator cannot give it back, and copies of gradients,
+    which are made in another stream (overlap_comm), cannot use it.
+    """
+    if not offloaded.steps_on_host(job) or job.sharding == "zero3" or not job.trains_all or job.expandable:
+        return 0.0
+    weights = dict(phase.terms)["weights"]
+    inside = sum(size for name, size in phase.terms if name not in (*STATES, "unit gradients"))
+    return max(0.0, weights / job.layout.dense_shards - inside)
 
 
 def find_widest_term(job: PlannedJob, phase: Phase) -> str:

@@ -93,6 +93,12 @@ CASES: dict[str, dict[str, Any]] = {
     "zero1, optimizer on the host, two micro batches": {"offload": ["optimizer"], "accumulate": 2},
     "zero2, optimizer on the host": {"offload": ["optimizer"]},
     "zero2, optimizer on the host, two micro batches": {"offload": ["optimizer"], "accumulate": 2},
+    "zero2, optimizer on the host, large vocabulary": {
+        "config": LARGE["config"],
+        "tokens": 16,
+        "bucket": 3_000_000,
+        "offload": ["optimizer"],
+    },
     "zero2, lora, optimizer on the host": {"rank": 8, "offload": ["optimizer"]},
     "zero3, optimizer on the host": {"offload": ["optimizer"]},
     "zero3, optimizer on the host, two micro batches": {"offload": ["optimizer"], "accumulate": 2},

@@ -15,6 +15,7 @@ from launch.memory import (
     adapters,
     loss,
     meter,
+    offloaded,
     open_inputs,
     parameter_shares,
     phases,
@@ -23,6 +24,7 @@ from launch.memory import (
     quantised,
     sharding_buffers,
     states,
+    uncertainty,
 )
 from launch.memory.planned_job import Adapter, ParallelLayout, PlannedJob, Precision, Recompute
 from launch.memory.stage_parts import build_stage_parts, count_layer_bytes
@@ -583,6 +585,27 @@ def test_a_fraction_of_the_optimizer_is_offloaded() -> None:
     assert dict(step.terms)["master weights"] + dict(step.terms)["moments"] == pytest.approx(
         0.75 * 12 * job.model.params
     )
+
+
+@pytest.mark.parametrize(("sharding", "left"), [("zero1", True), ("zero2", True), ("zero3", False)])
+def test_a_block_of_the_initialisation_may_be_left(sharding: str, left: bool) -> None:
+    """ZeRO-1 and 2 with the optimizer on the host: at most a rank's share of the weights, less what is in it."""
+    job = make_job("llama-2-7b", cards=2, framework=GENERIC, sharding=sharding, offload=frozenset({"optimizer"}))
+    load, _forward, backward = phases.list_phases(job, 0)[:3]
+    share = dict(load.terms)["weights"] / 2
+
+    assert uncertainty.initial_block_bytes(job, load) == pytest.approx(share * left)
+    assert uncertainty.initial_block_bytes(job, backward) < share
+    assert not uncertainty.initial_block_bytes(replace(job, expandable=True), load)
+    assert not uncertainty.initial_block_bytes(replace(job, offload=frozenset()), load)
+
+
+def test_the_norm_of_a_moved_gradient_is_in_fp64() -> None:
+    """8 bytes for each entry of the largest gradient in ZeRO-1 and 2, 4 or fewer in ZeRO-3, which takes a partition."""
+    job = make_job("llama-2-7b", cards=2, framework=GENERIC, sharding="zero2", offload=frozenset({"optimizer"}))
+
+    assert offloaded.moved_gradient_bytes(job) == 8.0 * job.model.largest_tensor
+    assert offloaded.moved_gradient_bytes(replace(job, sharding="zero3")) <= 4.0 * job.model.largest_tensor
 
 
 def test_ulysses_keeps_the_output_by_heads_and_by_tokens() -> None:
