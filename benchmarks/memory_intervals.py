@@ -34,8 +34,8 @@ from launch.memory.intervals import (
     DIVIDED,
     FILE,
     MOVED,
-    PACKED,
     PLAIN,
+    QUANTISED,
     REGIMES,
     REPLICAS,
     ROUTED,
@@ -48,13 +48,13 @@ from launch.planner import LaunchPlan, verdict
 LIMIT = 0.98  # quantile of the upper limit
 # Low and high quantile by regime: the narrowest that hold HELD of its readings of left-out sources (--quantiles).
 QUANTILES = {
-    "whole": (0.07, 0.86), "packed": (0.03, 0.93), "replicas": (0.11, 0.89), "plain": (0.12, 0.92),
+    "whole": (0.07, 0.86), "quantised": (0.03, 0.93), "replicas": (0.11, 0.89), "plain": (0.12, 0.92),
     "divided": (0.1, 0.96), "complex": (0.05, 0.92), "experts": (0.02, 0.95), "routed": (0.02, 0.98),
     "moved": (0.01, 0.93), "unspecified": (0.04, 0.95), "assumed": (0.03, 0.95),
 }  # fmt: skip
 # Regimes of few sources, and those whose readings give their factors.
 POOLS = {
-    PACKED: (WHOLE, PACKED), PLAIN: (REPLICAS, PLAIN), COMPLEX: (DIVIDED, COMPLEX),
+    QUANTISED: (WHOLE, QUANTISED), PLAIN: (REPLICAS, PLAIN), COMPLEX: (DIVIDED, COMPLEX),
     ROUTED: (DIVIDED, COMPLEX, ROUTED), MOVED: (DIVIDED, COMPLEX, MOVED), UNSPECIFIED: (PLAIN, COMPLEX, UNSPECIFIED),
 }  # fmt: skip
 HELD = 0.9  # on one card, on several, and with all sources in use, since those are the bounds that a plan prints

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from envcheck.core.errors import UsageError
 from envcheck.core.messages import _, join
 from envcheck.core.toml_file import ParsedText, list_files, load_own_table, load_record
-from envcheck.explain import codes
+from envcheck.explain import codes, prefilter
 from envcheck.explain.diagnosis import CatalogueEntry, EntryKind
 from envcheck.explain.exceptions import api_changes, known_bugs, raised_place
 from envcheck.vendors import find_data_files
@@ -152,12 +152,23 @@ def _read_vendor_areas() -> Iterator[tuple[str, list[dict[str, Any]]]]:
 def parse_entry(raw: Mapping[str, Any], area: str) -> CatalogueEntry:
     """Return the entry in one table; UsageError names the fault."""
     name = f"{area}.{raw.get('name', '?')}"
-    said = load_record(_EntryTable, raw, "explain", name)
+    parts = [part for text in raw.get("match", ()) for part in _split_keys(text)]
+    said = load_record(_EntryTable, {**raw, "match": parts} if parts else raw, "explain", name)
     said = replace(said, near=tuple(word for near in said.near for word in _list_near(near)))
     if not said.near or any(word != word.lower() for word in said.near):
         raise UsageError(_("{name}: the words of `near` must be lower case", name=name))
     match = said.match or tuple(compile_pattern(_match_whole_word(word)) for word in said.near)
     return CatalogueEntry(**{**vars(said), "name": name, "match": match}, area=area)
+
+
+def _split_keys(text: str) -> list[str]:
+    """The pattern once for each `MOST` keys of a table that it names: with more, no words stand for it."""
+    for found in _KEYS.finditer(text):
+        keys = _list_alternatives(found[1]) if found[1] in codes.load_code_tables() else []
+        if len(keys) > prefilter.MOST:
+            groups = (keys[at : at + prefilter.MOST] for at in range(0, len(keys), prefilter.MOST))
+            return [text.replace(found[0], f"(?:{'|'.join(group)})") for group in groups]
+    return [text]
 
 
 def _list_near(word: str) -> list[str]:

@@ -74,13 +74,19 @@ def merge_free_blocks(blocks: Sequence[tuple[float, str]]) -> list[tuple[float, 
     return merged
 
 
+def has_whole_layers(job: PlannedJob) -> bool:
+    """Return whether each card holds whole layers all the time: one card, copies, or ZeRO up to stage 2."""
+    x = job.layout
+    return max(x.tp, x.pp, x.cp, x.ep) == 1 and not x.layer_split and job.sharding not in ("fsdp", "zero3")
+
+
 def unusable_bytes(job: PlannedJob) -> float:
     """Return the bytes of free blocks when most memory is reserved, beyond those that are in use when most is used.
 
-    For recomputed layers as their model's own code writes them, on one card, with lengths that do not vary.
+    For recomputed whole layers as their model's own code writes them, with lengths that do not vary.
     """
     plain = job.kernels.as_published and not job.model.moe and not job.model.mla and not job.fused_loss
-    if not plain or job.varying_lengths or job.layout.cards > 1 or job.recompute.kind != "full":
+    if not plain or not has_whole_layers(job) or job.varying_lengths or job.recompute.kind != "full":
         return 0.0
     allocator = CachingAllocator([[(size, "")] for size in lifted_bytes(job)])
     for _step in range(STEPS):

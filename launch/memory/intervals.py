@@ -20,10 +20,10 @@ FILE = frameworks.FILE.with_name("residuals.toml")
 # cards; a mixture of experts; on one card parts that are moved or gaps that are read; a dense model on several cards of
 # which nobody says what is read; assumed settings.
 REGIMES = (
-    "whole", "packed", "replicas", "plain", "divided", "complex", "experts", "routed", "moved", "unspecified",
+    "whole", "quantised", "replicas", "plain", "divided", "complex", "experts", "routed", "moved", "unspecified",
     "assumed",
 )  # fmt: skip
-WHOLE, PACKED, REPLICAS, PLAIN, DIVIDED, COMPLEX, EXPERTS, ROUTED, MOVED, UNSPECIFIED, ASSUMED = REGIMES
+WHOLE, QUANTISED, REPLICAS, PLAIN, DIVIDED, COMPLEX, EXPERTS, ROUTED, MOVED, UNSPECIFIED, ASSUMED = REGIMES
 OBEYED = 0.95  # share of the readings of left-out sources that must not exceed the limit where "up to" is printed
 
 
@@ -66,7 +66,7 @@ def find_regime(job: PlannedJob) -> str:
         return MOVED if not several else DIVIDED if tensors else COMPLEX
     if several:
         return REPLICAS if tensors else PLAIN
-    return PACKED if job.quant and not tensors else WHOLE
+    return QUANTISED if job.quant and not tensors else WHOLE
 
 
 def is_divided(job: PlannedJob) -> bool:

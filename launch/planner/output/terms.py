@@ -59,7 +59,7 @@ TERMS = {
         "Y", "#c7c7c7", _("what the graph of the last step keeps during the next forward pass"), SAVED
     ),
     mark("unit gradients"): MemoryTerm(
-        "N", "#a0cbe8", _("unsharded gradients of FSDP's working unit, and the input of their reduction"), SHARDED
+        "N", "#a0cbe8", _("unsharded gradients of the working unit, and the copy that is reduced or moved"), SHARDED
     ),
     mark("logits and loss"): MemoryTerm("L", "#9c755f", _("bytes x tokens x V/T on the last stage"), LOSS),
     mark("gathered layers"): MemoryTerm("X", "#86bcb6", _("2 bytes x parameters held unsharded"), SHARDED),

@@ -180,7 +180,7 @@ RAW = {
     "launch/catalogue/models.py", "launch/rendering/user_options.py", "launch/rendering/validate.py",
     "installers/bundle/build_requirements.py", "envcheck/explain/exceptions/raised_place.py",
     "launch/catalogue/framework_options.py", "launch/memory/intervals.py",
-    "envcheck/explain/exceptions/api_changes.py",
+    "envcheck/explain/exceptions/api_changes.py", "envcheck/explain/exceptions/known_bugs.py",
 }  # fmt: skip
 
 

@@ -55,11 +55,28 @@ def test_a_lifted_embedding_leaves_its_16_bit_block() -> None:
 
 
 @pytest.mark.parametrize(
-    "more", [{"cards": "2"}, {"recompute": "none"}, {"seq_kind": "longest_sample"}, {"framework": "megatron"}]
+    "more",
+    [
+        {"cards": "2", "sharding": "fsdp"},
+        {"recompute": "none"},
+        {"seq_kind": "longest_sample"},
+        {"framework": "megatron"},
+    ],
 )
 def test_other_jobs_have_the_growth_of_their_framework(more: dict[str, str]) -> None:
-    """Varying lengths, layers that keep their activations, and kernels of other frameworks have other blocks."""
+    """Gathered layers, varying lengths, layers that keep their activations, and kernels of other frameworks have other
+    blocks."""
     assert caching_allocator.unusable_bytes(make_row_job(**more)) == 0
+
+
+def test_copies_of_a_model_have_the_blocks_of_one_card() -> None:
+    """The allocator of a card does not know of other cards: with DDP each holds whole layers."""
+    one, two = (caching_allocator.unusable_bytes(make_row_job(cards=cards, sharding=way)) for cards, way in WAYS)
+
+    assert one == two > 0
+
+
+WAYS = (("1", "none"), ("2", "ddp"))
 
 
 @pytest.mark.parametrize(("sharding", "cards", "is_open"), [("fsdp", "8", True), ("none", "1", False)])

@@ -57,7 +57,7 @@ def test_readings_of_one_card_have_bounds_of_their_own() -> None:
     assert (low, high) == pytest.approx(
         tuple(end * answer.reading_gib for end in (found["whole"].low, found["whole"].high))
     )
-    assert intervals.find_residuals(replace(answer.job, method="lora", quant="bnb-nf4")) == found["packed"]
+    assert intervals.find_residuals(replace(answer.job, method="lora", quant="bnb-nf4")) == found["quantised"]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_readings_of_one_card_have_bounds_of_their_own() -> None:
         ({"cards": "1", "sharding": "none"}, "whole"),
         ({"cards": "1", "sharding": "none", "metric": ""}, "whole"),
         ({"cards": "1", "sharding": "none", "metric": "max_allocated"}, "whole"),
-        ({"cards": "1", "sharding": "none", "method": "qlora"}, "packed"),
+        ({"cards": "1", "sharding": "none", "method": "qlora"}, "quantised"),
         ({"cards": "1", "sharding": "none", "method": "qlora", "metric": "max_allocated"}, "whole"),
         ({"sharding": "zero3"}, "complex"),
         ({"framework": "Megatron-LM", "sharding": "none", "tp": "8"}, "complex"),

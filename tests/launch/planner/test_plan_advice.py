@@ -200,7 +200,7 @@ def test_changes_are_printed_with_the_layout_that_they_keep() -> None:
     assert all(added in screen for added, _need in list_printed_options(base))
 
 
-OWN_JOB = """model_name_or_path: Qwen/Qwen2.5-32B
+OWN_JOB = """model_name_or_path: Qwen/Qwen2.5-72B
 stage: sft
 do_train: true
 finetuning_type: full
@@ -218,7 +218,7 @@ def test_changes_of_an_own_job_are_options_or_settings(tmp_path: Path) -> None:
     """What the file of a job sets is changed there: options that the command would refuse are not printed."""
     file = tmp_path / "job.yaml"
     file.write_text(OWN_JOB)
-    base = f"{file} --device h100 --cards 8"
+    base = f"{file} --device h100 --cards 4"
     found = run_plan(base)["changes"]
     in_job = [one for one in found if not one["options"]]
     screen = CliRunner().invoke(main, ["plan", *base.split()]).stdout

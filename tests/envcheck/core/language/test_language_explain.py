@@ -38,8 +38,8 @@ NAMES = (
     "expandable segments|token id|envcheck (?:explain|train|plan|provision|doctor)"
     "|rank table|fabric manager|local rank|Xid|launch failed requeued held|cpu host"
     # commands within a remedy
-    "|(?:apptainer|apt|apt-get|apt-cache|apk|aws|chronyc|conda|containerd|crictl|ctr|dnf|docker|enroot|git|helm|kubeadm"
-    "|kubectl|module|pip|podman|poetry|python|rclone|rustup|scontrol|sleep|systemctl|tar|uv)"
+    "|(?:apptainer|apt|apt-get|apt-cache|apk|aws|chronyc|conda|containerd|crictl|ctr|dnf|docker|enroot|git|helm|import|kubeadm"
+    "|kubectl|litgpt|module|ollama|pip|podman|poetry|python|ray|rclone|rustup|scontrol|sleep|sudo|swift|systemctl|tar|tune|uv)"
     r"(?: [\w./:<=@*'-]{1,60}){1,8}|Delegate=[\w ]{1,60}"
 )
 LOG = """
