@@ -208,6 +208,7 @@ INNER_KEYS = (
     "frames",
     "sources",
     "rank",
+    "unit",
     "end",
     "is_cut",
     "details",
