@@ -93,6 +93,8 @@ def make_diagnosis(
 
     if "module" in named:
         named.setdefault("pip", raised_place.name_pip_package(named["module"]))
+    if wanted := _count_wanted_ranks(named):
+        named["wanted"] = wanted
     if "package" in named and (releases := describe_torch_releases(named["package"])):
         named["releases"] = releases
     if "model" in named and (change := api_changes.find_model_change(named["model"])):
@@ -119,6 +121,14 @@ def make_diagnosis(
         count=count,
         named=tuple((name, said) for name, said in named.items() if said),
     )
+
+
+def _count_wanted_ranks(named: Mapping[str, str]) -> str:
+    """Return the number of data parallel ranks that the batch sizes of DeepSpeed are for; "" if it is no whole one."""
+    if not named.keys() >= {"batch", "micro", "steps"}:
+        return ""
+    batch, of_rank = int(named["batch"]), int(named["micro"]) * int(named["steps"])
+    return str(batch // of_rank) if of_rank and batch and batch % of_rank == 0 else ""
 
 
 def _is_complete(command: str, named: Mapping[str, str]) -> bool:

@@ -43,6 +43,8 @@ WAITING = {
     *("ray.no_resources", "ray.rollout_waits", "launcher.paddle_waits", "scheduler.step_waits"),
     *("network.name", "network.refused", "network.rendezvous", "network.hub_unreachable", "network.download"),
 }
+BEFORE_STEPS = {"options.no_grad_inputs"}  # warnings that say nothing if a step follows
+SETUP = {"cuda.driver_old"}  # warnings of a setup in which nothing works, the cause where a log has no other one
 DIVERGED = "training.nan"  # a warning, unless the training goes on so to its end
 NEAR_LINES = 200  # a known cause so many lines before an unknown exception led to it
 
@@ -266,7 +268,7 @@ def _drop_ended_waits(scans: Sequence[LogFindings], told: tuple[Diagnosis, ...])
 
 def _is_wait(name: str) -> bool:
     entry = load_index().entries.get(name)
-    return name in WAITING or (entry is not None and entry.peer == "waits")
+    return name in WAITING | BEFORE_STEPS or (entry is not None and entry.peer == "waits")
 
 
 def _find_last_work(scan: LogFindings) -> int:
@@ -286,6 +288,8 @@ def _add_last_resort(scans: Sequence[LogFindings], told: tuple[Diagnosis, ...]) 
     if waits := next((one for one in told if one.name in WAITING and one.name in ends), None):
         return (replace(waits, kind="symptom"), *(one for one in told if one is not waits))
     quoted = _quote_refusal(scans)
+    if quoted is None and (broken := next((one for one in told if one.name in SETUP), None)):
+        return _put_first(replace(broken, kind="cause"), [one for one in told if one is not broken])
     return _put_first(quoted, told) if quoted else told
 
 

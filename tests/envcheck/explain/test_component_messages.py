@@ -270,6 +270,20 @@ def test_work_at_a_timeout_names_its_cause(before: str, name: str) -> None:
     assert [one.name for one in explain_text(f"{before}\n{TIMEOUTS}").diagnoses] == [name]
 
 
+@pytest.mark.parametrize(
+    ("before", "name"),
+    [
+        ("Map (num_proc=7):   9%|#   | 90/1000 [09:59<99:59,  7.00 examples/s]", "training.data_wait"),
+        (" 50%|#####     | 50/100 [09:59<09:59,  7.00s/it]", "acl.sync_timeout"),
+    ],
+)
+def test_timeout_of_a_stream_while_the_data_is_prepared(before: str, name: str) -> None:
+    """An NPU reports the same wait as the timeout of a stream."""
+    text = f"{before}\nRuntimeError: aclrtSynchronizeDevice, error code is 507046\n"
+
+    assert explain_text(text).diagnoses[0].name == name
+
+
 def test_exception_comes_before_the_work_at_a_timeout() -> None:
     """An exception of a rank explains the timeout of the others, whatever these were at."""
     memory = "RuntimeError: CUDA error: invalid device ordinal"

@@ -121,6 +121,42 @@ def test_code_in_a_title_is_that_of_the_line(line: str, title: str) -> None:
     assert explainer.build_report([explainer._scan_lines("log", [line])]).diagnoses[0].description == title
 
 
+BATCH = "AssertionError: train_batch_size is not equal to micro_batch_per_gpu * gradient_acc_step * world_size "
+
+
+@pytest.mark.parametrize(
+    ("sizes", "end"),
+    [
+        ("96 != 3 * 4 * 1", "and 1 data parallel ranks (these values are for 8)"),
+        ("96 != 3 * 4 * 2", "and 2 data parallel ranks (these values are for 8)"),
+        ("100 != 3 * 4 * 8", "and 8 data parallel ranks"),
+        ("96 != 0 * 4 * 8", "and 8 data parallel ranks"),
+    ],
+)
+def test_ranks_that_batch_sizes_are_for(sizes: str, end: str) -> None:
+    """The headline has the number of ranks that the three batch sizes are for, where it is a whole one."""
+    found = explainer.build_report([explainer._scan_lines("log", [BATCH + sizes])]).diagnoses[0]
+
+    assert found.description.endswith(end)
+
+
+def test_old_driver_is_the_cause_without_another_one() -> None:
+    """A warning of a driver that is too old is the cause in a log that fails without another one."""
+    warned = "UserWarning: CUDA initialization: The NVIDIA driver on your system is too old (found version 11020)."
+
+    def list_kinds(*lines: str) -> list[tuple[str, str]]:
+        found = explainer.build_report([explainer._scan_lines("log", lines)])
+        return [(one.name, one.kind) for one in found.diagnoses]
+
+    assert list_kinds(warned, "[ERROR] frob failed") == [("cuda.driver_old", "cause")]
+    assert ("cuda.driver_old", "cause") not in list_kinds(warned, *ORDINARY)
+
+
+def test_frozen_inputs_are_not_reported_of_a_training_that_goes_on() -> None:
+    """The warning that no input needs a gradient is usual before a training that works."""
+    assert match_names("UserWarning: None of the inputs have requires_grad=True.", *ORDINARY) == []
+
+
 SCHEDULING = "  Warning  FailedScheduling  3m  default-scheduler  0/5 nodes are available: "
 REASONS = [
     "2 Insufficient nvidia.com/gpu, 3 node(s) had untolerated taint {node-role.kubernetes.io/control-plane: }",
@@ -155,6 +191,16 @@ NAN = "a.cu:112: block: [0,0,0], thread: [0,0,0] Assertion `probability tensor c
         (f"UserWarning: {NO_ARCHITECTURE}", "RuntimeError: CUDA error: CUBLAS_STATUS_INTERNAL_ERROR", "cuda.arch"),
         (f"UserWarning: {NO_ARCHITECTURE}", "ImportError: undefined symbol: __nvJitLinkComplete_12_4", "cuda.arch"),
         ("ImportError: undefined symbol: __nvJitLinkComplete_12_4", NO_ARCHITECTURE, "cuda.arch"),
+        (
+            "UserWarning: CUDA initialization: The NVIDIA driver on your system is too old (found version 11020).",
+            "AssertionError: Frobtron requires CUDA.",
+            "cuda.driver_old",
+        ),
+        (
+            "UserWarning: None of the inputs have requires_grad=True. Gradients will be None",
+            "RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn",
+            "options.no_grad_inputs",
+        ),
         (
             "RuntimeError: CUDA error: unspecified launch failure",
             "NVRM: GPU 0000:03:00.0: GPU has fallen off the bus.",
@@ -239,6 +285,7 @@ def test_entry_is_whole(name: str) -> None:
     given = {"code", "codename", "meaning", "advice"}
     given |= {"requirement"} if "model" in groups else set()
     given |= {"pip"} if "module" in groups else set()
+    given |= {"wanted"} if {"batch", "micro", "steps"} <= groups else set()
     given |= {"releases"} if "package" in groups else set()
     assert asked <= groups | given
     assert len(entry.do) > 10 or entry.do == "{advice}."

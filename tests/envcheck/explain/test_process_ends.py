@@ -293,12 +293,20 @@ def test_loss_that_is_a_number_again_is_no_failure(after: list[str]) -> None:
         b"loss: 1.2\nloss: nan\n",
         b"loss info\n",
         b"{'loss': 1.2, 'grad_norm': nan}\n" * 3,
+        b"loss: nan\nloss: 1.2\nloss: 1.1\nloss: nan\nloss: 1.1\n",
+        b"loss: nan\nloss: 1.2\n" * 4 + b"loss: 1.2\n" * 20,
         b"{'loss': 1.2, 'grad_norm': 0.7}\n{'loss': 0.0, 'grad_norm': nan}\n",
     ],
 )
 def test_what_is_no_divergence(text: bytes) -> None:
     """A single NaN after numbers, a mean over all steps and words that begin so are none."""
     assert not ends_without_loss(text)
+
+
+@pytest.mark.parametrize("last", [b"", b"loss: 1.2\n" * 4])
+def test_loss_that_is_no_number_again_and_again(last: bytes) -> None:
+    """NaN that comes back a third time between numbers is no skipped step."""
+    assert ends_without_loss(b"loss: 1.3\nloss: nan\nloss: nan\nloss: 1.2\n" * 3 + last)
 
 
 def test_zero_loss_after_a_gradient_that_is_none() -> None:
