@@ -214,7 +214,7 @@ class RunEvidence(Keys, like=LogLine):
     about: str = key("The pod or other Kubernetes object that the line is about; empty for none.")
 
 
-class RunDiagnosis(Keys, like=DiagnosisValues, without=("remedy", "installed")):
+class RunDiagnosis(Keys, like=DiagnosisValues, without=("remedy",)):
     do: str = key("What to do, in one or two sentences.")
     commands: list[str]
     caused_by: str = key("Entry that caused this one; empty if it is a cause itself.")

@@ -141,6 +141,7 @@ FOREIGN = {
     *("--ckpt_dir", "--adapters", "--load_dataset_config", "--load_data_args"),
     *("--rm", "--device", "--user", "--group-add", "--pid", "--platform", "--push"),  # of docker
     "--from",  # of uvx
+    "--prefix",  # of kubectl logs
     "--quantiles",  # of benchmarks.memory_intervals
 }
 
