@@ -645,3 +645,102 @@ def test_ray_task_without_its_exception() -> None:
 
     assert (found.diagnoses[0].name, found.has_cause) == ("ray.task", True)
     assert "IndexError was raised in Worker.compute" in found.diagnoses[0].description
+
+
+AHEAD = "ERROR 02-17 20:51:49 core.py:210] "
+ENGINE_ERROR = [
+    f"{AHEAD}The engine met an exception: Traceback (most recent call last):",
+    f'{AHEAD}  File "/w/attention/frob.py", line 156, in __init__',
+    f"{AHEAD}    assert CONDITION",
+    f"{AHEAD}AssertionError",
+    "CRITICAL 02-17 20:51:49 core_client.py:158] Got fatal signal from worker processes, shutting down.",
+    "Killed",
+]
+
+
+@pytest.mark.parametrize(
+    ("condition", "name"),
+    [("is_fa_version_supported(self.version)", "engine.message"), ("self.frob > 3", "exceptions.assertion")],
+)
+def test_traceback_after_words_of_a_logger(condition: str, name: str) -> None:
+    """The frames are below the logger's prefix alone; the kill at the end is the engine's own."""
+    lines = [line.replace("CONDITION", condition) for line in ENGINE_ERROR]
+    found = explainer.build_report([explainer._scan_lines("log", lines)])
+
+    assert found.raised is not None and found.raised.text == "AssertionError"
+    assert found.diagnoses[0].name == name
+    assert {one.name: one.caused_by for one in found.diagnoses}["host.killed"] == name
+
+
+@pytest.mark.parametrize(
+    ("lines", "first"),
+    [(ENGINE_ERROR[4:], "engine.core_failed"), (["INFO 02-17 core.py:58] starting", "Killed"], "host.killed")],
+)
+def test_kill_by_the_engine(lines: list[str], first: str) -> None:
+    """A kill after the engine's word that a process failed is its own; without it, the kill is what is known."""
+    assert explainer.build_report([explainer._scan_lines("log", lines)]).diagnoses[0].name == first
+
+
+MINDIE_START = ["ERR: Failed to init endpoint! Please check the service log or console output.", "Killed"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "first"),
+    [
+        (["The value ofmodelNamemust meet the following rules: letters.", *MINDIE_START], "mindie.setting"),
+        (["The value of maxLength must meet the following rules: a number."], "mindie.setting"),
+        (["[WARNING] Check path failed: required permission 640, but got 644", *MINDIE_START], "mindie.start"),
+    ],
+)
+def test_mindie_refuses_a_setting(lines: list[str], first: str) -> None:
+    """A value that breaks a rule is the cause, and what the service reports after it is not; warnings are not."""
+    found = explainer.build_report([explainer._scan_lines("log", lines)]).diagnoses
+
+    assert (found[0].name, found[0].caused_by) == (first, "")
+    assert all(one.caused_by == first for one in found[1:])
+
+
+PASSED_ON = [
+    "Traceback (most recent call last):",
+    '  File "/w/main.py", line 41, in main',
+    "    run(config)",
+    "ray.exceptions.RayTaskError(AssertionError): ray::Worker.make_model() (pid=21, ip=10.0.0.5, actor_id=3f)",
+    '  File "/w/worker.py", line 402, in make_model',
+    "    check(model)",
+]
+
+
+@pytest.mark.parametrize(
+    ("last", "name"),
+    [
+        (["AssertionError: the model has 3 quuxes, 4 required"], "exceptions.checked"),
+        (
+            ["AssertionError: Expects tensor to be on the compute device npu:15, was on npu:0"],
+            "trainer.library_message",
+        ),
+        ([], "ray.task"),
+    ],
+)
+def test_ray_task_with_its_exception(last: list[str], name: str) -> None:
+    """The exception of the remote process is the cause where its own line ends the traceback."""
+    found = explainer.build_report([explainer._scan_lines("log", [*PASSED_ON, *last])]).diagnoses
+
+    assert found[0].name == name
+
+
+RESOLVED = "ERROR: pip's dependency resolver does not take all installed packages into account."
+CONFLICT = "frob 0.17.1 requires quux<5,>=4.56.0, but you have quux 5.3.0 which is incompatible."
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        ([RESOLVED, CONFLICT], ("python.requirement", "symptom")),
+        ([RESOLVED, CONFLICT, *STEPS[:300]], ("python.requirement", "warning")),
+    ],
+)
+def test_conflict_at_the_end_of_an_installation(lines: list[str], found: tuple[str, str]) -> None:
+    """Packages that do not fit are the reason where the log ends with them, and a warning if the program went on."""
+    first = explainer.build_report([explainer._scan_lines("log", lines)]).diagnoses[0]
+
+    assert (first.name, first.kind) == found
