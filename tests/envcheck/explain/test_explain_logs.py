@@ -744,3 +744,36 @@ def test_conflict_at_the_end_of_an_installation(lines: list[str], found: tuple[s
     first = explainer.build_report([explainer._scan_lines("log", lines)]).diagnoses[0]
 
     assert (first.name, first.kind) == found
+
+
+@pytest.mark.parametrize(
+    ("line", "headline"),
+    [
+        ("MaxLengthError: Current length of row(9746) is larger than the max_length(8192).", "9746 > 8192 tokens"),
+        (
+            "EI0019: network adapter 192.0.2.7 and port 6000. Reason: The IP address and port have been bound already",
+            "192.0.2.7)",
+        ),
+        ("NPU warning, error code is 507048[Error]:", "another rank (507048)"),
+        ("error running hook #0: exit status 1, stdout: , stderr: Auto-detected mode as 'legacy'", "exit status 1"),
+        ("error running hook #0: exit status 1, stdout: , stderr: no frobs", "stderr: no frobs"),
+    ],
+)
+def test_headline_has_the_values_of_the_line(line: str, headline: str) -> None:
+    """The headline has what the line says, and nothing where it says nothing."""
+    found = explainer.build_report([explainer._scan_lines("log", [line])]).diagnoses[0].description
+
+    assert found.endswith(headline)
+
+
+@pytest.mark.parametrize(
+    ("started", "is_shown"), [("vLLM API server version 0.15.1", False), ("torch version 2.6.0", True)]
+)
+def test_transformers_of_an_engine(started: str, is_shown: bool) -> None:
+    """transformers is not upgraded alone where the log is that of an engine, which requires releases of its own."""
+    refused = "ValueError: The checkpoint has model type `qwen3_5` but Transformers does not recognize it."
+    lines = [f"INFO 03-06 03:02:42 [utils.py:325] {started}", refused]
+    found = explainer.build_report([explainer._scan_lines("log", lines)]).diagnoses[0]
+
+    assert found.name == "model.unknown_architecture"
+    assert any("install -U 'transformers" in one for one in found.commands) == is_shown
