@@ -777,3 +777,24 @@ def test_transformers_of_an_engine(started: str, is_shown: bool) -> None:
 
     assert found.name == "model.unknown_architecture"
     assert any("install -U 'transformers" in one for one in found.commands) == is_shown
+
+
+INSPECTED = "ValueError: Model architectures ['FrobModel'] failed to be inspected. Please check the logs."
+CANN_START = "RuntimeError: SetPrecisionMode:a.cpp:156 NPU function error: error code is 500001"
+
+
+@pytest.mark.parametrize(
+    ("earlier", "line", "first"),
+    [
+        ("KeyError: 'getpwuid(): uid not found: 1000'", INSPECTED, "python.uid"),
+        ("", INSPECTED, "model.unknown_architecture"),
+        ("OSError: [Errno 28] No space left on device", CANN_START, "host.disk_full"),
+        ("AttributeError: `np.float_` was removed in the NumPy 2.0 release.", CANN_START, "python.numpy_names"),
+        ("", CANN_START, "acl.internal_init"),
+    ],
+)
+def test_general_report_after_its_reason(earlier: str, line: str, first: str) -> None:
+    """A report that another part failed is a consequence of the error before it, and the cause without one."""
+    found = explainer.build_report([explainer._scan_lines("log", [earlier, line])]).diagnoses
+
+    assert [one.name for one in found if not one.caused_by] == [first]
