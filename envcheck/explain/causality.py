@@ -140,7 +140,7 @@ def fill_placeholders(text: str, named: Mapping[str, str]) -> str:
     """Return an entry's text with its placeholders replaced by values from the log line.
 
     A value that the line does not have is left out where the text is complete without it: ` (step {step})`, and
-    `: {path}` at the end of a clause.  Elsewhere general words replace it.
+    `: {path}` or `: rank {rank}` at the end of a clause.  Elsewhere general words replace it.
     """
     kept = _OPTIONAL.sub(lambda found: _keep_named(found, named), text)
     return _WORD_AND_PLACE.sub(lambda found: _fill_placeholder(found, named), kept).strip()
@@ -149,7 +149,7 @@ def fill_placeholders(text: str, named: Mapping[str, str]) -> str:
 # The parts of a text that need a value, in English and in Chinese.
 _OPTIONAL = re.compile(
     r"(?P<aside> ?[(（][^()（）]{0,80}\{[^()（）]{0,200}[)）])"
-    r"|(?P<colon>: |：)(?P<values>\{\w{1,20}\}(?:(?:, | |，|、)\{\w{1,20}\})*)(?=$|[.;。；)）]| ?[(（])"
+    r"|(?P<colon>(?:: |：)(?:rank )?)(?P<values>\{\w{1,20}\}(?:(?:, | |，|、)\{\w{1,20}\})*)(?=$|[.;。；)）]| ?[(（])"
 )
 _WORD_AND_PLACE = re.compile(r"(?P<ahead>\w{1,60} ?)?\{(?P<name>\w{1,20})\}")
 _ARTICLE = re.compile(r"(?:the|its|an?|no) |[该此其]", re.IGNORECASE)

@@ -45,6 +45,8 @@ WAITING = {
 }
 BEFORE_STEPS = {"options.no_grad_inputs"}  # warnings that say nothing if a step follows
 SETUP = {"cuda.driver_old"}  # warnings of a setup in which nothing works, the cause where a log has no other one
+# Warnings that are the reason of a failure where a log ends with them; pip's are no failure of a program that goes on.
+LAST_WARNINGS = {*WAITING, "python.requirement"}
 DIVERGED = "training.nan"  # a warning, unless the training goes on so to its end
 NEAR_LINES = 200  # a known cause so many lines before an unknown exception led to it
 
@@ -285,8 +287,8 @@ def _add_last_resort(scans: Sequence[LogFindings], told: tuple[Diagnosis, ...]) 
     if any(one.kind in LOUD for one in told):
         return told
     ends = {name for scan in scans for name, hit in scan.hits.items() if hit.last > scan.read - LAST_LINES}
-    if waits := next((one for one in told if one.name in WAITING and one.name in ends), None):
-        return (replace(waits, kind="symptom"), *(one for one in told if one is not waits))
+    if last := next((one for one in told if one.name in LAST_WARNINGS and one.name in ends), None):
+        return (replace(last, kind="symptom"), *(one for one in told if one is not last))
     quoted = _quote_refusal(scans)
     if quoted is None and (broken := next((one for one in told if one.name in SETUP), None)):
         return _put_first(replace(broken, kind="cause"), [one for one in told if one is not broken])

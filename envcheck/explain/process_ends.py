@@ -90,13 +90,21 @@ def _read_other_hits(scan: LogFindings, name: str) -> Iterator[Evidence]:
 
 
 def find_entry_of(raised: RaisedException, known: Sequence[_KnownLine]) -> CatalogueEntry | None:
-    """Return the entry that knows the line of the exception; what a launcher writes after it does not."""
+    """Return the entry that knows the line of the exception.
+
+    What a launcher writes after it does not, nor a line among its frames by which it is passed on.
+    """
     start = raised.text[:60]
     last = max(raised.last, raised.end, raised.line)
     near = [
         one
         for one in known
-        if start in one.line.text or (raised.line <= one.line.line <= last and one.entry.kind != "summary")
+        if start in one.line.text
+        or (
+            raised.line <= one.line.line <= last
+            and one.entry.kind != "summary"
+            and not (one.entry.peer and raised.frames and one.line.line < raised.end)
+        )
     ]
     exact = [one for one in near if start in one.line.text]
     return next((one.entry for one in (*exact, *near)), None)

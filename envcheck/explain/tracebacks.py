@@ -34,6 +34,8 @@ _RANK = re.compile(
     re.IGNORECASE,
 )
 _FIGURES = re.compile(r"\d+")
+# A logger's prefix with words of its message before the head: `ERROR 02-17 core.py:210] The engine failed: Traceback`.
+_LOGGED = re.compile(r"^(.{0,160}\d\] )[^\[\]]{3,120}$")
 
 
 class TracebackReader:
@@ -48,6 +50,8 @@ class TracebackReader:
         """Start with the head of a traceback; `own_time` is that of a logger's line to which it belongs."""
         found = _HEAD.match(sanitize_line(line[:1024]))
         self._ahead = found[1] if found else ""
+        logged = _LOGGED.match(self._ahead)
+        self._aheads = (self._ahead, logged[1]) if logged else (self._ahead,)
         self._file, self._number, self._time = file, number, time
         ahead_time = timestamps.parse_timestamp(self._ahead)
         self._own_time = own_time if ahead_time is None else ahead_time
@@ -132,16 +136,15 @@ class TracebackReader:
 
     def _strip_prefix(self, text: str) -> str | None:
         """The line without the prefix of this rank; None for a line of another rank."""
-        ahead = self._ahead
-        if not ahead:
+        if not self._ahead:
             return text
-        if text.startswith(ahead):
+        if ahead := next((ahead for ahead in self._aheads if text.startswith(ahead)), ""):
             return text[len(ahead) :]
-        if _RANK.match(ahead):
+        if _RANK.match(self._ahead):
             return None
         # timestamps differ from line to line
-        size = len(ahead)
-        return text[size:] if _FIGURES.sub("", text[:size]) == _FIGURES.sub("", ahead) else text
+        fits = (ahead for ahead in self._aheads if _drop_figures(text[: len(ahead)]) == _drop_figures(ahead))
+        return text[len(next(fits, "")) :]
 
     def _make_exception(self, what: str) -> RaisedException:
         inner = self._frames[-1] if self._frames else ""
@@ -163,3 +166,7 @@ class TracebackReader:
             last=self._number + (self._last or self._read),
             own_time=self._own_time,
         )
+
+
+def _drop_figures(text: str) -> str:
+    return _FIGURES.sub("", text)

@@ -56,6 +56,7 @@ _MORE = (
 # Packages that a command lists, or installs.
 _LISTING = re.compile(r"pip list 2>/dev/null \| grep -i -?E '([^']{1,300})'")
 _INSTALLING = re.compile(r"pip install (?:-\S{1,30} ){0,4}'?([A-Za-z][^'\s]{1,120})'?(?=\s|$)")
+_ENGINES = ("vllm", "sglang")
 
 
 @dataclass(frozen=True)
@@ -153,11 +154,16 @@ def list_named_versions(commands: Iterable[str], installed: Mapping[str, str]) -
 
 
 def select_commands(commands: Iterable[str], installed: Mapping[str, str]) -> tuple[str, ...]:
-    """Leave out what is known by the log: commands that list known versions, or install what is installed."""
+    """Leave out what is known by the log: commands that list known versions, or install what is installed.
+
+    Nor is transformers upgraded alone where an engine is installed that requires releases of its own.
+    """
     return tuple(one for one in commands if not _is_known(one, installed))
 
 
 def _is_known(command: str, installed: Mapping[str, str]) -> bool:
+    if "install -U 'transformers" in command and any(engine in installed for engine in _ENGINES):
+        return True
     if _LISTING.search(command):
         names = _list_packages(command)
         return bool(names) and all(name in installed for name in names)

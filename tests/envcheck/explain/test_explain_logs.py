@@ -645,3 +645,156 @@ def test_ray_task_without_its_exception() -> None:
 
     assert (found.diagnoses[0].name, found.has_cause) == ("ray.task", True)
     assert "IndexError was raised in Worker.compute" in found.diagnoses[0].description
+
+
+AHEAD = "ERROR 02-17 20:51:49 core.py:210] "
+ENGINE_ERROR = [
+    f"{AHEAD}The engine met an exception: Traceback (most recent call last):",
+    f'{AHEAD}  File "/w/attention/frob.py", line 156, in __init__',
+    f"{AHEAD}    assert CONDITION",
+    f"{AHEAD}AssertionError",
+    "CRITICAL 02-17 20:51:49 core_client.py:158] Got fatal signal from worker processes, shutting down.",
+    "Killed",
+]
+
+
+@pytest.mark.parametrize(
+    ("condition", "name"),
+    [("is_fa_version_supported(self.version)", "engine.message"), ("self.frob > 3", "exceptions.assertion")],
+)
+def test_traceback_after_words_of_a_logger(condition: str, name: str) -> None:
+    """The frames are below the logger's prefix alone; the kill at the end is the engine's own."""
+    lines = [line.replace("CONDITION", condition) for line in ENGINE_ERROR]
+    found = explainer.build_report([explainer._scan_lines("log", lines)])
+
+    assert found.raised is not None and found.raised.text == "AssertionError"
+    assert found.diagnoses[0].name == name
+    assert {one.name: one.caused_by for one in found.diagnoses}["host.killed"] == name
+
+
+@pytest.mark.parametrize(
+    ("lines", "first"),
+    [(ENGINE_ERROR[4:], "engine.core_failed"), (["INFO 02-17 core.py:58] starting", "Killed"], "host.killed")],
+)
+def test_kill_by_the_engine(lines: list[str], first: str) -> None:
+    """A kill after the engine's word that a process failed is its own; without it, the kill is what is known."""
+    assert explainer.build_report([explainer._scan_lines("log", lines)]).diagnoses[0].name == first
+
+
+MINDIE_START = ["ERR: Failed to init endpoint! Please check the service log or console output.", "Killed"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "first"),
+    [
+        (["The value ofmodelNamemust meet the following rules: letters.", *MINDIE_START], "mindie.setting"),
+        (["The value of maxLength must meet the following rules: a number."], "mindie.setting"),
+        (["[WARNING] Check path failed: required permission 640, but got 644", *MINDIE_START], "mindie.start"),
+    ],
+)
+def test_mindie_refuses_a_setting(lines: list[str], first: str) -> None:
+    """A value that breaks a rule is the cause, and what the service reports after it is not; warnings are not."""
+    found = explainer.build_report([explainer._scan_lines("log", lines)]).diagnoses
+
+    assert (found[0].name, found[0].caused_by) == (first, "")
+    assert all(one.caused_by == first for one in found[1:])
+
+
+PASSED_ON = [
+    "Traceback (most recent call last):",
+    '  File "/w/main.py", line 41, in main',
+    "    run(config)",
+    "ray.exceptions.RayTaskError(AssertionError): ray::Worker.make_model() (pid=21, ip=10.0.0.5, actor_id=3f)",
+    '  File "/w/worker.py", line 402, in make_model',
+    "    check(model)",
+]
+
+
+@pytest.mark.parametrize(
+    ("last", "name"),
+    [
+        (["AssertionError: the model has 3 quuxes, 4 required"], "exceptions.checked"),
+        (
+            ["AssertionError: Expects tensor to be on the compute device npu:15, was on npu:0"],
+            "trainer.library_message",
+        ),
+        ([], "ray.task"),
+    ],
+)
+def test_ray_task_with_its_exception(last: list[str], name: str) -> None:
+    """The exception of the remote process is the cause where its own line ends the traceback."""
+    found = explainer.build_report([explainer._scan_lines("log", [*PASSED_ON, *last])]).diagnoses
+
+    assert found[0].name == name
+
+
+RESOLVED = "ERROR: pip's dependency resolver does not take all installed packages into account."
+CONFLICT = "frob 0.17.1 requires quux<5,>=4.56.0, but you have quux 5.3.0 which is incompatible."
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        ([RESOLVED, CONFLICT], ("python.requirement", "symptom")),
+        ([RESOLVED, CONFLICT, *STEPS[:300]], ("python.requirement", "warning")),
+    ],
+)
+def test_conflict_at_the_end_of_an_installation(lines: list[str], found: tuple[str, str]) -> None:
+    """Packages that do not fit are the reason where the log ends with them, and a warning if the program went on."""
+    first = explainer.build_report([explainer._scan_lines("log", lines)]).diagnoses[0]
+
+    assert (first.name, first.kind) == found
+
+
+@pytest.mark.parametrize(
+    ("line", "headline"),
+    [
+        ("MaxLengthError: Current length of row(9746) is larger than the max_length(8192).", "9746 > 8192 tokens"),
+        (
+            "EI0019: network adapter 192.0.2.7 and port 6000. Reason: The IP address and port have been bound already",
+            "192.0.2.7)",
+        ),
+        ("NPU warning, error code is 507048[Error]:", "another rank (507048)"),
+        ("error running hook #0: exit status 1, stdout: , stderr: Auto-detected mode as 'legacy'", "exit status 1"),
+        ("error running hook #0: exit status 1, stdout: , stderr: no frobs", "stderr: no frobs"),
+    ],
+)
+def test_headline_has_the_values_of_the_line(line: str, headline: str) -> None:
+    """The headline has what the line says, and nothing where it says nothing."""
+    found = explainer.build_report([explainer._scan_lines("log", [line])]).diagnoses[0].description
+
+    assert found.endswith(headline)
+
+
+@pytest.mark.parametrize(
+    ("started", "is_shown"), [("vLLM API server version 0.15.1", False), ("torch version 2.6.0", True)]
+)
+def test_transformers_of_an_engine(started: str, is_shown: bool) -> None:
+    """transformers is not upgraded alone where the log is that of an engine, which requires releases of its own."""
+    refused = "ValueError: The checkpoint has model type `qwen3_5` but Transformers does not recognize it."
+    lines = [f"INFO 03-06 03:02:42 [utils.py:325] {started}", refused]
+    found = explainer.build_report([explainer._scan_lines("log", lines)]).diagnoses[0]
+
+    assert found.name == "model.unknown_architecture"
+    assert any("install -U 'transformers" in one for one in found.commands) == is_shown
+
+
+INSPECTED = "ValueError: Model architectures ['FrobModel'] failed to be inspected. Please check the logs."
+CANN_START = "RuntimeError: SetPrecisionMode:a.cpp:156 NPU function error: error code is 500001"
+
+
+@pytest.mark.parametrize(
+    ("earlier", "line", "first"),
+    [
+        ("KeyError: 'getpwuid(): uid not found: 1000'", INSPECTED, "python.uid"),
+        ("", INSPECTED, "model.unknown_architecture"),
+        ("OSError: [Errno 28] No space left on device", CANN_START, "host.disk_full"),
+        ("AttributeError: `np.float_` was removed in the NumPy 2.0 release.", CANN_START, "python.numpy_names"),
+        ("", CANN_START, "acl.internal_init"),
+    ],
+)
+def test_general_report_after_its_reason(earlier: str, line: str, first: str) -> None:
+    """A report that another part failed is a consequence of the error before it, and the cause without one."""
+    found = explainer.build_report([explainer._scan_lines("log", [earlier, line])]).diagnoses
+
+    assert [one.name for one in found if not one.caused_by] == [first]
