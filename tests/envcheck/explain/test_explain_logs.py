@@ -754,7 +754,7 @@ def test_conflict_at_the_end_of_an_installation(lines: list[str], found: tuple[s
             "EI0019: network adapter 192.0.2.7 and port 6000. Reason: The IP address and port have been bound already",
             "192.0.2.7)",
         ),
-        ("NPU warning, error code is 507048[Error]:", "another rank (507048)"),
+        ("NPU warning, error code is 507048[Error]:", "(507048) waiting for another rank"),
         ("error running hook #0: exit status 1, stdout: , stderr: Auto-detected mode as 'legacy'", "exit status 1"),
         ("error running hook #0: exit status 1, stdout: , stderr: no frobs", "stderr: no frobs"),
     ],
