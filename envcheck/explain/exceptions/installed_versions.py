@@ -74,9 +74,17 @@ def read_versions(lines: Iterable[str], first: int = 1) -> tuple[PrintedVersion,
     for number, line in enumerate(lines, first):
         for name, version in _read_line(line[:WIDTH].rstrip()):
             package = normalize_name(name)
-            if package in _list_known():
+            if package in _list_known() and _is_version(version):
                 found.setdefault((package, version), number)
     return tuple(PrintedVersion(package, version, number) for (package, version), number in found.items())
+
+
+def _is_version(text: str) -> bool:
+    try:
+        Version(text)
+    except InvalidVersion:
+        return False
+    return True
 
 
 def _read_line(line: str) -> Iterator[tuple[str, str]]:

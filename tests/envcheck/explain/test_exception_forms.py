@@ -1101,6 +1101,12 @@ def test_version_of_no_installation(line: str) -> None:
     assert installed_versions.read_versions([line]) == ()
 
 
+@pytest.mark.parametrize("version", ["1.0a1b2", "1.0rc1rc2", "2.6.0+a..b"])
+def test_what_is_no_version(version: str) -> None:
+    """What looks like a version and is none is left out."""
+    assert installed_versions.choose_versions(installed_versions.read_versions([f"torch=={version}"])) == {}
+
+
 def test_two_versions() -> None:
     """Of two different versions of a package none is taken; a text that leaves out the end is the same version."""
     printed = installed_versions.read_versions(["torch==2.6.0", "- PyTorch 2.6.0+cu124", "trl==0.9.6", "trl==0.17.0"])
