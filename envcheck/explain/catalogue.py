@@ -107,7 +107,7 @@ def load_forms() -> tuple[CatalogueEntry, ...]:
 
 @functools.cache
 def load_bug_text() -> CatalogueEntry:
-    """Return the entry with what is said of each known bug of a release; it matches no line."""
+    """Return the entry with the text for every known bug of a release; it matches no line."""
     said = load_own_table(known_bugs.FILE)["text"]
     return CatalogueEntry(
         name=f"{FORMS.parent.name}.known_bug",

@@ -56,7 +56,9 @@ _MORE = (
 # Packages that a command lists, or installs.
 _LISTING = re.compile(r"pip list 2>/dev/null \| grep -i -?E '([^']{1,300})'")
 _INSTALLING = re.compile(r"pip install (?:-\S{1,30} ){0,4}'?([A-Za-z][^'\s]{1,120})'?(?=\s|$)")
-_ENGINES = ("vllm", "sglang")
+# Engines, and the packages of which each of their releases requires some releases only.
+_ENGINES = {"vllm", "sglang"}
+_PINNED = {"transformers", "torch", "tokenizers"}
 
 
 @dataclass(frozen=True)
@@ -164,17 +166,17 @@ def list_named_versions(commands: Iterable[str], installed: Mapping[str, str]) -
 def select_commands(commands: Iterable[str], installed: Mapping[str, str]) -> tuple[str, ...]:
     """Leave out what is known by the log: commands that list known versions, or install what is installed.
 
-    Nor is transformers upgraded alone where an engine is installed that requires releases of its own.
+    Nor is a package upgraded alone of which an installed engine requires releases of its own.
     """
     return tuple(one for one in commands if not _is_known(one, installed))
 
 
 def _is_known(command: str, installed: Mapping[str, str]) -> bool:
-    if "install -U 'transformers" in command and any(engine in installed for engine in _ENGINES):
+    names = {*_list_packages(command)}
+    if " -U " in command and names & _PINNED and not names & _ENGINES and _ENGINES & installed.keys():
         return True
     if _LISTING.search(command):
-        names = _list_packages(command)
-        return bool(names) and all(name in installed for name in names)
+        return bool(names) and names <= installed.keys()
     wanted = _INSTALLING.findall(command)
     return (
         bool(wanted)

@@ -1224,6 +1224,15 @@ def test_command_that_is_done() -> None:
     assert installed_versions.select_commands(commands, {"numpy": "2.1.0"}) == tuple(commands)
 
 
+@pytest.mark.parametrize("package", ["torch", "'transformers>=4.60'"])
+def test_what_an_engine_requires_is_not_upgraded_alone(package: str) -> None:
+    """An engine needs certain releases of it: it is upgraded itself, or both are."""
+    alone, both = f"python3 -m pip install -U {package}", f"python3 -m pip install -U vllm {package}"
+
+    assert installed_versions.select_commands([alone, both], {"vllm": "0.8.5"}) == (both,)
+    assert installed_versions.select_commands([alone], {"trl": "0.20.0"}) == (alone,)
+
+
 @pytest.mark.parametrize(
     ("message", "fault", "remedy"),
     [
