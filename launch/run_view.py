@@ -34,15 +34,25 @@ class SupervisorOutput:
     def __init__(self, log: Path) -> None:
         self.log, self.at = log, 0
 
-    def copy_new_text(self) -> None:
-        """Print what was written since the last call."""
+    def read_new_text(self) -> str:
+        """Return what was written since the last call."""
         with contextlib.suppress(OSError), self.log.open("rb") as file:
             file.seek(self.at)
             data = file.read()
             self.at += len(data)
-            if data:
-                with tolerate_lost_output():
-                    click.echo(data.decode("utf-8", "replace"), err=True, nl=False)
+            return data.decode("utf-8", "replace")
+        return ""
+
+    def copy_new_text(self) -> None:
+        """Print what was written since the last call."""
+        print_text(self.read_new_text())
+
+
+def print_text(text: str) -> None:
+    """Print text of the supervisor."""
+    if text:
+        with tolerate_lost_output():
+            click.echo(text, err=True, nl=False)
 
 
 class ViewSignals:
@@ -106,12 +116,15 @@ def _show_progress(
         if drawing:
             drawing.start_sampling()
         while child.poll() is None and not signals.is_left and successor is None:
-            watch.update_state()
+            text = "" if drawing else output.read_new_text()
+            is_final = not drawing and _has_final_record(run)  # saved after the last step, before the end is printed
+            watch.update_state(final=is_final)
             successor = _find_successor(run) if request.restart else None
+            if is_final:
+                teller.close()
             if drawing:
                 drawing.must_end_run(watch)
-            else:
-                output.copy_new_text()  # warnings
+            print_text(text)
             time.sleep(LOOK_EVERY_S)
         if not signals.is_left:
             watch.update_state(final=True)
@@ -125,11 +138,15 @@ def _show_progress(
 def _find_successor(run: Path) -> Path | None:
     """Return the run that this one was restarted as; its log is read only then."""
     with contextlib.suppress(OSError):
-        if not (run / record.RESERVE).exists():  # removed with the final record
+        if _has_final_record(run):
             known = run_index.read_run(run)
             name = known.said.get(restart_run.SUCCESSOR) if known else None
             return run.parent / name if isinstance(name, str) and "/" not in name else None
     return None
+
+
+def _has_final_record(run: Path) -> bool:
+    return not (run / record.RESERVE).exists()  # removed with the final record
 
 
 def _report_orphan(run: Path) -> None:

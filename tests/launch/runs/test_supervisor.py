@@ -100,6 +100,7 @@ def test_a_stopped_orphan_sends_events(stand_in: StandInRuns) -> None:
         more = ("--on-event", "./hook.sh", "--webhook", server.url, "--metrics-file", "run.prom", "--detach")
         assert stand_in.train(*more).returncode == 0
         stand_in.wait_for_step(3)
+        wait_until(lambda: len(server.received) > 1, "the event of the first step")
         kill_supervisor(stand_in)
         name = stand_in.record["folder"]
         stopped = stand_in.run_command("runs", "stop", name, "--yes", cwd=Path("/"))
