@@ -1,11 +1,12 @@
 """Add the compiled catalogues and the packed tables while envcheck is built, and leave out what nobody reads in the
-installed code: comments, docstrings that nothing prints, types of private functions, wide indents; all else is in
+installed code: comments, docstrings that nothing prints, types that no other package sees, wide indents; all else is in
 setup.cfg."""
 
 import ast
 import io
 import sys
 import tokenize
+from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -79,24 +80,40 @@ def blank_inner_text(source: str, prints: bool) -> str:
 
 
 def drop_inner_types(source: str) -> str:
-    """Return the code without the types of arguments and results of private functions, which no other package calls."""
+    """Return the code without the types that no other package sees: arguments and results of private functions, and
+    local variables."""
     lines = [line.encode() for line in source.split("\n")]  # columns of the tree are of bytes
-    found = []  # line, first and last column
-    for node in ast.walk(ast.parse(source)):
-        if not isinstance(node, ast.FunctionDef) or not node.name.startswith("_") or node.name.endswith("__"):
+    functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
+    found = {  # line, first and last column
+        (local.lineno - 1, local.target.end_col_offset or 0, local.annotation.end_col_offset)
+        for node in functions
+        for local in list_local_types(node)
+    }
+    for node in functions:
+        if not node.name.startswith("_") or node.name.endswith("__"):
             continue
         given = node.args
         for each in (*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg):
             if each and each.annotation and each.annotation.end_lineno == each.lineno:
                 begin = each.col_offset + len(each.arg.encode())
-                found.append((each.lineno - 1, begin, each.annotation.end_col_offset))
+                found.add((each.lineno - 1, begin, each.annotation.end_col_offset))
         result = node.returns
         if result and result.end_lineno == result.lineno:
             begin = lines[result.lineno - 1].rindex(b"->", 0, result.col_offset)
-            found.append((result.lineno - 1, begin, result.end_col_offset))
+            found.add((result.lineno - 1, begin, result.end_col_offset))
     for row, begin, end in sorted(found, reverse=True):
         lines[row] = lines[row][:begin].rstrip() + lines[row][end or 0 :]
     return b"\n".join(lines).decode()
+
+
+def list_local_types(node: ast.AST) -> Iterator[ast.AnnAssign]:
+    """Yield the variables of a function that have a type on one line and a value; none of a class in it."""
+    for child in ast.iter_child_nodes(node):
+        match child:
+            case ast.AnnAssign(target=ast.Name(), value=ast.expr(), annotation=kind) if kind.end_lineno == child.lineno:
+                yield child
+        if not isinstance(child, ast.ClassDef):
+            yield from list_local_types(child)
 
 
 def narrow_indents(source: str) -> str:

@@ -65,9 +65,32 @@ def test_printed_docstrings_stay() -> None:
     assert not [name for name in printed if not SETUP["is_printed"](f"{name.replace('.', '/')}.py")]
 
 
+class UntypedLocals(ast.NodeTransformer):
+    """Makes assignments of typed variables in functions those of variables without a type; not in a class."""
+
+    depth = 0
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        self.depth += 1
+        self.generic_visit(node)
+        self.depth -= 1
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        depth, self.depth = self.depth, 0
+        self.generic_visit(node)
+        self.depth = depth
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        if not self.depth or node.value is None or not isinstance(node.target, ast.Name):
+            return node
+        return ast.copy_location(ast.Assign([node.target], node.value), node)
+
+
 def list_nodes(source: str) -> list[tuple[str, int]]:
-    """Return text and line of each node but docstrings and types of private functions."""
-    tree = ast.parse(source)
+    """Return text and line of each node but docstrings, types of private functions and of local variables."""
+    tree = UntypedLocals().visit(ast.parse(source))
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, False) is not None:
             node.body = node.body[1:]
@@ -93,6 +116,15 @@ def test_types_of_public_functions_stay() -> None:
     source = "def f(a: int) -> str: ...\ndef _g(a: int, *, b: str = 'x: y') -> list[str]: ...\n"
 
     assert SETUP["drop_inner_types"](source) == "def f(a: int) -> str: ...\ndef _g(a, *, b = 'x: y'): ...\n"
+
+
+def test_types_of_local_variables() -> None:
+    """They are left out; those of a class, also of one in a function, are its fields."""
+    kept = "a: int = 1\nclass A:\n    b: int = 2\n    def __init__(self):\n        self.c: int = 3\n"
+    source = "def f():\n    a: list[int] = []; b: int\n    class B:\n        c: int = 4\n"
+
+    assert SETUP["drop_inner_types"](kept) == kept
+    assert SETUP["drop_inner_types"](source) == source.replace("a: list[int]", "a")
 
 
 def test_indents() -> None:
