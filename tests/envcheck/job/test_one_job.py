@@ -18,6 +18,7 @@ from envcheck.simulate import machine_file
 from installers.recipes import catalogue
 from installers.recipes.catalogue import TALKS, job_device
 from installers.recipes.recipe import RecipeJob
+from tests.tiers import thin_out
 
 RECIPES = catalogue.load_all()
 QUICK = {
@@ -29,16 +30,26 @@ QUICK = {
 }
 
 
+def thin_cases(keep: int) -> list[Any]:
+    """Return all cases: a few in the fast tier, `keep` others in the gate, evenly spread over machines and recipes."""
+    cases = list(make_cases())
+    return [
+        *(case for case in cases if case.id in QUICK),
+        *thin_out(keep, (case for case in cases if case.id not in QUICK)),
+    ]
+
+
 def make_cases() -> Iterator[Any]:
-    """Yield machine, recipe and options of each training job for the machine's cards; a few in the fast tier."""
+    """Yield machine, recipe and options of each training job for the machine's cards."""
     for name in machine_file.list_machines():
         vendor = machine_file.load_machine(name).vendor
         for recipe in RECIPES:
             for job in recipe.jobs:
                 if job.method not in TALKS and job_device((recipe, job)) == vendor:
                     case = "-".join(filter(None, (name, recipe.name, job.method, job.role, job.variant)))
-                    marks = () if case in QUICK else pytest.mark.slow
-                    yield pytest.param(name, recipe.name, make_options(job), id=case, marks=marks)
+                    yield pytest.param(
+                        name, recipe.name, make_options(job), id=case, marks=() if case in QUICK else pytest.mark.slow
+                    )
 
 
 def make_options(job: RecipeJob) -> tuple[str, ...]:
@@ -55,7 +66,7 @@ def read_document(*words: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize(("machine", "recipe", "options"), list(make_cases()))
+@pytest.mark.parametrize(("machine", "recipe", "options"), thin_cases(24))
 def test_all_commands_mean_the_same_job(machine: str, recipe: str, options: tuple[str, ...], on_machine: Any) -> None:
     """doctor, plan, provision, train and recipes show print the same job."""
     on_machine(machine)
@@ -73,7 +84,7 @@ def test_all_commands_mean_the_same_job(machine: str, recipe: str, options: tupl
     assert not (jobs["train"]["job"]["container"] or {"privileged": False})["privileged"]
 
 
-@pytest.mark.parametrize(("machine", "recipe", "options"), list(make_cases()))
+@pytest.mark.parametrize(("machine", "recipe", "options"), thin_cases(12))
 def test_train_shows_the_container_of_the_job(
     machine: str, recipe: str, options: tuple[str, ...], on_machine: Any
 ) -> None:
