@@ -169,11 +169,14 @@ def _is_continued(raw: bytes) -> bool:
     return False
 
 
+_OPTION = re.compile(r"--[A-Za-z]|[+~]{0,2}[A-Za-z_]\w*(?:\.\w+)+=")
+
+
 def find_orphan_option(context: LintContext) -> Iterator[Remark]:
-    """Find lines that begin with an option: the shell runs it as a command."""
+    """Find lines that begin with an option, or with an override of Hydra: the shell runs it as a command."""
     for script, command in context.find_commands():
         first = command.words[0]
-        if re.match(r"--[A-Za-z]", first.text) and not first.quoted:
+        if _OPTION.match(first.raw or first.text) and not first.quoted:
             before = script.block.raw[: max(0, command.start - script.block.map_to_file(0))].rstrip()
             alone = (
                 not script.block.raw[: max(0, first.start - script.block.map_to_file(0))].rpartition(b"\n")[2].strip()

@@ -34,6 +34,8 @@ _NUMBERS = frozenset(
         "max_seq_len",
         "max_samples",
         "val_size",
+        "pref_beta",
+        "save_total_limit",
         "split_dataset_ratio",
         "preprocessing_num_workers",
         "tensor_parallel_degree",
