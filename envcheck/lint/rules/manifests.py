@@ -31,6 +31,7 @@ class ManifestTables:
 
     groups: Mapping[str, tuple[str, ...]]
     containers: Mapping[str, str]
+    plain: frozenset[str]
 
 
 @cache
@@ -56,6 +57,8 @@ def _judge_kubernetes(_context: LintContext, reader: YamlReader, root: Any) -> I
         place = reader.make_word(fields["apiVersion"][1])
         of_group = _("Use the version of {group} that the cluster has.", group=groups[0])
         yield fail(place, seen, _("Write apiVersion: v1.") if groups[0] == "v1" else of_group)
+    if groups and group in groups:
+        yield from _judge_types(reader, root)
     required = load_manifest_tables().containers.get(f"{group}/{kind}", "")
     claimed = _list_claims(reader, fields)
     for pod in _find_pods(reader, root):
@@ -74,6 +77,27 @@ def _judge_kubernetes(_context: LintContext, reader: YamlReader, root: Any) -> I
             yield fail(place, seen, _("Rename the container that trains."), replace_span(place, required))
         for container in (*containers, *_read_items(pod, "initContainers")):
             yield from _judge_container(reader, reader.read_fields(container))
+
+
+def _judge_types(reader: YamlReader, node: Any, depth: int = 0) -> Iterator[Remark]:
+    """Fields that are numbers or true or false, and have quotes here."""
+    if depth > DEPTH or node.id == "scalar":
+        return
+    if node.id == "sequence":
+        for item in node.value[:ITEMS]:
+            yield from _judge_types(reader, item, depth + 1)
+        return
+    for name, (_key, value) in reader.read_fields(node).items():
+        quoted = value.id == "scalar" and value.style in ("'", '"')
+        if name in load_manifest_tables().plain and quoted and re.fullmatch(r"true|false|\d+", value.value):
+            place = reader.make_word(value)
+            seen = _("{field} is text because of its quotes: Kubernetes rejects it", field=name)
+            yield fail(place, seen, _("Remove the quotes."))
+        elif name not in _FREE_FIELDS:
+            yield from _judge_types(reader, value, depth + 1)
+
+
+_FREE_FIELDS = frozenset(["metadata", "annotations", "labels", "data", "env"])  # of names that users choose
 
 
 def _find_pods(reader: YamlReader, node: Any, depth: int = 0) -> Iterator[Fields]:

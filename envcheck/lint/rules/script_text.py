@@ -43,9 +43,14 @@ def is_inert(script: ShellScript, offset: int) -> bool:
 
 
 def _is_in_quoted_value(script: ShellScript, offset: int) -> bool:
-    """Whether the place is in a quoted value of a variable, in which an empty line separates words as a blank does."""
+    """Whether the place is in a quoted value or an array, in which an empty line separates words as a blank does."""
     there = script.block.map_to_file(offset)
-    return any(assign.word.quoted and assign.word.start <= there < assign.word.end for assign in script.assigns)
+    around = (each for each in script.assigns if each.start <= there < each.end)
+    return any(each.word.quoted or _is_array(script.block.raw[each.start - there + offset :]) for each in around)
+
+
+def _is_array(raw: bytes) -> bool:
+    return re.match(rb"\w+\+?=\(", raw) is not None
 
 
 def is_in_text(script: ShellScript, offset: int) -> bool:
@@ -177,7 +182,7 @@ def find_orphan_option(context: LintContext) -> Iterator[Remark]:
     for script, command in context.find_commands():
         first = command.words[0]
         if _OPTION.match(first.raw or first.text) and not first.quoted:
-            before = script.block.raw[: max(0, command.start - script.block.map_to_file(0))].rstrip()
+            before = script.block.raw[: max(0, first.start - script.block.map_to_file(0))].rstrip()
             alone = (
                 not script.block.raw[: max(0, first.start - script.block.map_to_file(0))].rpartition(b"\n")[2].strip()
             )

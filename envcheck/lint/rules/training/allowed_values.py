@@ -132,11 +132,12 @@ _JSON = ("gradient_checkpointing_kwargs", "lr_scheduler_kwargs", "fsdp_config", 
 
 
 def _find_broken_json(context: LintContext) -> Iterator[Remark]:
-    for job in context.jobs:
-        for given in job.options if job.config is None else ():
+    calls = (call.options for call in list_program_calls(context) if call.job is None)
+    for options in (*calls, *(job.options for job in context.jobs)):
+        for given in options:
             text = " ".join(word.text for word in given.values)
             known = all(word.is_known for word in given.values)
-            if given.python_name in _JSON and text.startswith("{") and known and not _is_json(text):
+            if given.python_name in _JSON and not given.key and text.startswith("{") and known and not _is_json(text):
                 seen = _("{option} is not JSON: {text}", option=given.python_name, text=text[:60])
                 do = _("Put it in single quotes, with names in double quotes, and true and false in lower case.")
                 yield fail(given.values[0], seen, do)
