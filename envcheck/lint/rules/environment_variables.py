@@ -50,11 +50,6 @@ def list_environment(context: LintContext) -> Iterator[tuple[ShellScript, Variab
                     plain = ShellWord(value, word.start, word.end, quoted=word.quoted)
                     yield script, VariableAssignment(name, plain, word.start, word.end, True)
                 before = word.text
-    for container in context.described:
-        for name, value, word in container.environment if context.scripts else ():
-            start = word.start
-            plain = ShellWord(value, start, word.end, quoted=word.quoted, soft=word.soft)
-            yield context.scripts[0], VariableAssignment(name, plain, start, word.end, True)
 
 
 def find_unknown_names(context: LintContext) -> Iterator[Remark]:

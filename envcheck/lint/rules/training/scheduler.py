@@ -11,6 +11,7 @@ from envcheck.core.lint.script_model import Remark, ShellCommand, ShellScript
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import _
 from envcheck.lint.rules.environment_variables import find_wrong_visible_count
+from envcheck.lint.rules.pods import find_pod_processes
 from envcheck.lint.rules.training.multi_node import starts_python_tasks
 from envcheck.scripts.docker_commands import count_devices
 from envcheck.scripts.jobs.launch_values import explain_invalid_nodes, explain_invalid_processes
@@ -24,6 +25,7 @@ _GPUS = re.compile(
 def find_too_many_processes(context: LintContext) -> Iterator[Remark]:
     yield from find_wrong_visible_count(context)
     yield from _find_tasks_without_device(context)
+    yield from find_pod_processes(context)
     for job in context.jobs:
         if job.is_training and (impossible := explain_invalid_nodes(job)):
             yield fail(job.find_launch_value("nodes") or job, impossible, _("Write a number in this range."))
