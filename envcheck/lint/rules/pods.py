@@ -96,7 +96,7 @@ def find_small_shared_memory(context: LintContext) -> Iterator[Remark]:
                 "{name} is missing: the default 64 MB of shared memory is too small for data loaders and collectives",
                 name="/dev/shm",
             )
-            do = _("Mount a volume with emptyDir: {{medium: Memory}} at /dev/shm.")
+            do = _("Mount a volume with {volume} at /dev/shm.", volume="emptyDir: {medium: Memory}")
             yield warn(container.limit, seen, do)
         else:
             yield from _judge_size(container, _read_scalar(own, "name"))

@@ -185,8 +185,9 @@ def _find_late_exports(script: ShellScript, context: LintContext) -> Iterator[Re
     """Find variables that are exported after the last program of the script."""
     starts = [job.start for job in context.jobs if job.script is script]
     last = max((command.start for command in script.commands if command.name not in _PRINTING), default=0)
+    end = max((*starts, last))
     for assign in script.assigns if starts and script.block.is_script else ():
-        is_late = assign.exported and not assign.prefix and assign.start > max(*starts, last)
+        is_late = assign.exported and not assign.prefix and assign.start > end
         if is_late and _ENVIRONMENT.fullmatch(assign.name):
             seen = _("{name} is exported after the training starts, which does not see it", name=assign.name)
             yield warn(assign, seen, _("Move the line above the command."))

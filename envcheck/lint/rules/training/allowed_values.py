@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -16,7 +16,7 @@ from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import Message, _, fill
 from envcheck.core.toml_file import load_own_record
 from envcheck.lint.context import name_tables
-from envcheck.lint.rules.training.constraints import find_misread_texts, list_program_calls
+from envcheck.lint.rules.training.constraints import ProgramCall, find_misread_texts, list_program_calls
 from envcheck.lint.rules.training.megatron_options import find_rejected_values
 from envcheck.lint.rules.training.option_schemas import find_checkout_words, find_program_options
 from envcheck.scripts import programs
@@ -106,9 +106,10 @@ def _is_expanded_before(context: LintContext, job: TrainingJob, word: ShellWord)
 def find_unknown_values(context: LintContext) -> Iterator[Remark]:
     """Find values that none of the possible programs accepts."""
     yield from find_rejected_values(context)
-    yield from find_misread_texts(context)
-    yield from _find_values_by_program(context)
-    yield from _find_broken_json(context)
+    calls = list(list_program_calls(context))
+    yield from find_misread_texts(calls)
+    yield from _find_values_by_program(calls)
+    yield from _find_broken_json(context, calls)
     for job in context.jobs:
         kit = find_program_options(context, job)
         tools = programs.find_packages(job) or (tuple({each.package for each in kit.known}) if kit else ())
@@ -131,9 +132,9 @@ def find_unknown_values(context: LintContext) -> Iterator[Remark]:
 _JSON = ("gradient_checkpointing_kwargs", "lr_scheduler_kwargs", "fsdp_config", "accelerator_config", "model_kwargs")
 
 
-def _find_broken_json(context: LintContext) -> Iterator[Remark]:
-    calls = (call.options for call in list_program_calls(context) if call.job is None)
-    for options in (*calls, *(job.options for job in context.jobs)):
+def _find_broken_json(context: LintContext, calls: Sequence[ProgramCall]) -> Iterator[Remark]:
+    own = (call.options for call in calls if call.job is None)
+    for options in (*own, *(job.options for job in context.jobs)):
         for given in options:
             text = " ".join(word.text for word in given.values)
             known = all(word.is_known for word in given.values)
@@ -151,10 +152,10 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _find_values_by_program(context: LintContext) -> Iterator[Remark]:
+def _find_values_by_program(calls: Sequence[ProgramCall]) -> Iterator[Remark]:
     """Find values that a program does not accept, of programs without a list of their options."""
     rows = [row for row in load_rows() if row.programs]
-    for call in list_program_calls(context):
+    for call in calls:
         for row in rows:
             for name in row.names if call.program in row.programs else ():
                 given = call.find(name)

@@ -259,9 +259,9 @@ def _describe_need(need: OptionNeed, given: GivenOption, wrong: GivenOption) -> 
     return seen, _("Set {other}, or remove {option}.", other=other, option=need.option)
 
 
-def find_misread_texts(context: LintContext) -> Iterator[Remark]:
+def find_misread_texts(calls: Iterable[ProgramCall]) -> Iterator[Remark]:
     """Find values that the parser of the program reads as something else: a comma at the end, blanks between names."""
-    for call in list_program_calls(context):
+    for call in calls:
         yield from _find_trailing_commas(call)
         for rule in load_constraints().separated:
             for name in rule.names if call.program in rule.programs else ():
