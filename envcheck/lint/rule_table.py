@@ -164,7 +164,7 @@ JUDGES: dict[str, Judge] = {
     "container.image": images.find_other_image,
     "container.latest": images.find_moving_tags,
     "container.architecture": images.find_wrong_image_architecture,
-    "container.devices": containers.find_missing_devices,
+    "container.devices": pods.find_missing_devices,
     "container.shm": pods.find_small_shared_memory,
     "container.mount_over": mounts.find_hiding_mounts,
     "container.mount_source": mounts.find_missing_mount_sources,

@@ -44,7 +44,7 @@ def find_small_container_memory(context: LintContext) -> Iterator[Remark]:
             yield warn(sizes[-1], seen, enough)
 
 
-def find_missing_devices(context: LintContext) -> Iterator[Remark]:
+def find_containers_without_devices(context: LintContext) -> Iterator[Remark]:
     """Find containers that train, or select devices by a variable, but get none."""
     if context.device == "cpu":
         return

@@ -12,7 +12,12 @@ from envcheck.core.lint.remark_builders import fail, warn
 from envcheck.core.lint.script_model import Remark, ShellWord
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import _, verbatim
-from envcheck.lint.rules.containers import LEAST_SHM_MIB, find_small_container_memory, parse_size_mib
+from envcheck.lint.rules.containers import (
+    LEAST_SHM_MIB,
+    find_containers_without_devices,
+    find_small_container_memory,
+    parse_size_mib,
+)
 from envcheck.lint.rules.manifests import Fields, find_pods, read_items
 from envcheck.scripts.config_files import parse_yaml_tree
 from envcheck.scripts.interpreter.embedded_shell import ShellPieces, walk_container_shell
@@ -35,7 +40,7 @@ class PodContainer:
 
 
 def _list_pod_containers(context: LintContext) -> Iterator[PodContainer]:
-    """Yield the containers whose limits have a number of devices."""
+    """Yield the containers whose number of devices is known."""
     resources = frozenset().union(*list_kubernetes_resources())
     for config in context.configs:
         if config.family != "kubernetes" or config.error:
@@ -57,6 +62,8 @@ def _read_container(reader: YamlReader, pod: Fields, node: Any, resources: froze
         value = limits[name][1]
         if value.id == "scalar" and re.fullmatch(r"[1-9]\d{0,3}", value.value):
             yield PodContainer(reader, pod, fields, int(value.value), reader.make_word(value))
+    if limits and not any("/" in name for name in limits) and "name" in fields:
+        yield PodContainer(reader, pod, fields, 0, reader.make_word(fields["name"][1]))
 
 
 def _list_jobs(container: PodContainer) -> list[TrainingJob]:
@@ -73,11 +80,20 @@ def find_pod_processes(context: LintContext) -> Iterator[Remark]:
     for container in _list_pod_containers(context):
         for job in _list_jobs(container):
             processes = job.processes_per_node or 0
-            if job.is_training and processes > container.devices:
+            if job.is_training and processes > container.devices > 0:
                 seen = _("the job starts {processes} processes, but the container gets {cards} devices",
                          processes=processes, cards=container.devices)  # fmt: skip
                 do = _("Use at most {cards}, or pass more devices to the container.", cards=container.devices)
                 yield fail(job.find_launch_value("processes") or container.limit, seen, do)
+
+
+def find_missing_devices(context: LintContext) -> Iterator[Remark]:
+    """Find containers that train and get no devices."""
+    yield from find_containers_without_devices(context)
+    for container in _list_pod_containers(context) if context.device != "cpu" else ():
+        if not container.devices and any((job.processes_per_node or 0) > 1 for job in _list_jobs(container)):
+            seen = _("the container gets no devices: a training finds none in it")
+            yield warn(container.limit, seen, _("Request them under resources.limits."))
 
 
 def find_small_shared_memory(context: LintContext) -> Iterator[Remark]:

@@ -112,9 +112,21 @@ def find_cut_off_command(context: LintContext) -> Iterator[Remark]:
         raw = script.block.raw
         for match in _ENDS.finditer(raw if raw.endswith(b"\n") else raw + b"\n"):
             inert = is_inert(script, match.start(1)) or (match[2] and _is_in_quoted_value(script, match.start(1)))
-            remark = None if inert else _judge_line_end(script, match)
+            remark = None if inert else _judge_joined_export(script, match) or _judge_line_end(script, match)
             if remark:
                 yield remark
+
+
+def _judge_joined_export(script: ShellScript, match: re.Match[bytes]) -> Remark | None:
+    """export A=b with a backslash at its end: the program on the next line becomes a name to export."""
+    raw = script.block.raw
+    line, word = raw[raw.rfind(b"\n", 0, match.start()) + 1 : match.start()], match[4].split(maxsplit=1)[:1]
+    name = word[0].decode("utf-8", "replace") if word and re.match(rb"[ \t]*export[ \t]+\w+=", line) else ""
+    if match[2] or not (name in _PROGRAMS or _PROGRAM.fullmatch(name)):
+        return None
+    place = make_place(script, match.start(1), match.end(1))
+    seen = _("the backslash makes {word} an argument of export: it does not run", word=name)
+    return fail(place, seen, _("Remove the backslash."), TextFix(((place.start, place.end, ""),)))
 
 
 def _judge_line_end(script: ShellScript, match: re.Match[bytes]) -> Remark | None:

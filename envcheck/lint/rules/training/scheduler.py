@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.remark_builders import fail, warn
-from envcheck.core.lint.script_model import Remark, ShellCommand, ShellScript
+from envcheck.core.lint.remark_builders import fail, find_similar_name, warn
+from envcheck.core.lint.script_model import Remark, ShellCommand, ShellScript, ShellWord
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import _
 from envcheck.lint.rules.environment_variables import find_wrong_visible_count
@@ -33,6 +33,7 @@ def find_too_many_processes(context: LintContext) -> Iterator[Remark]:
             yield fail(job.find_launch_value("processes") or job, impossible, _("Use one process for each device."))
             continue
         yield from _compare_tasks(job)
+        yield from _find_lone_launcher(job)
         given = _count_requested_cards(job)
         if given and job.is_training and (job.processes_per_node or 0) > given:
             seen = _(
@@ -99,6 +100,39 @@ def _compare_tasks(job: TrainingJob) -> Iterator[Remark]:
                 count=job.node_count,
             )
             yield warn(place, seen, do)
+
+
+_REMOTE = re.compile(r"\b(?:srun|ssh|pdsh|clush|mpirun|mpiexec|parallel)\b")
+
+
+def _find_lone_launcher(job: TrainingJob) -> Iterator[Remark]:
+    """Find a launcher of several nodes that the batch script starts without srun: on the first node only."""
+    nodes, count = _NODES.findall(_join_head(job.script)), job.node_count or 0
+    if not nodes or count < 2 or int(nodes[-1]) < 2 or not job.is_training or job.launcher.name not in _SHARING[:3]:
+        return
+    if not _REMOTE.search(job.script.block.raw.decode("utf-8", "replace")):
+        seen = _("Slurm runs the batch script on the first node only, but the job waits for {count} nodes", count=count)
+        yield fail(job.find_launch_value("nodes") or job, seen, _("Put srun before the launcher."))
+
+
+# Usual options of sbatch, and those that are similar to them.
+_SBATCH = frozenset((
+    "nodes", "ntasks", "ntasks-per-node", "ntasks-per-gpu", "ntasks-per-core", "ntasks-per-socket", "cpus-per-task",
+    "cpus-per-gpu", "gpus-per-node", "gpus-per-task", "gpus-per-socket", "mem", "mem-per-cpu", "mem-per-gpu", "gres",
+    "gpus", "time", "time-min", "partition", "job-name", "output", "error", "nodelist", "nodefile", "exclude",
+    "exclusive", "account", "qos", "constraint",
+))  # fmt: skip
+
+
+def find_unknown_batch_options(context: LintContext) -> Iterator[Remark]:
+    """Find misspelt options in #SBATCH lines, which sbatch rejects."""
+    for script in context.scripts:
+        for start, end, text in script.comments:
+            found = re.match(r"#SBATCH\s+--([\w-]+)", text)
+            meant = find_similar_name(found[1], _SBATCH, 0.9) if found and found[1] not in _SBATCH else ""
+            if found and meant and not meant.startswith(found[1]):
+                seen = _("sbatch has no option --{name}: it rejects the script", name=found[1])
+                yield fail(ShellWord("", start, end), seen, _("Did you mean {meant}?", meant=f"--{meant}"))
 
 
 def _count_requested_cards(job: TrainingJob) -> int | None:
