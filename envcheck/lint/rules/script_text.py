@@ -117,11 +117,14 @@ def find_cut_off_command(context: LintContext) -> Iterator[Remark]:
                 yield remark
 
 
+_WHOLE_EXPORT = re.compile(rb"[ \t]*export[ \t]+\w+=(?:\"[^\"]*\"|'[^']*'|[^\s'\"]*)[ \t]*")
+
+
 def _judge_joined_export(script: ShellScript, match: re.Match[bytes]) -> Remark | None:
     """export A=b with a backslash at its end: the program on the next line becomes a name to export."""
     raw = script.block.raw
     line, word = raw[raw.rfind(b"\n", 0, match.start()) + 1 : match.start()], match[4].split(maxsplit=1)[:1]
-    name = word[0].decode("utf-8", "replace") if word and re.match(rb"[ \t]*export[ \t]+\w+=", line) else ""
+    name = word[0].decode("utf-8", "replace") if word and _WHOLE_EXPORT.fullmatch(line) else ""
     if match[2] or not (name in _PROGRAMS or _PROGRAM.fullmatch(name)):
         return None
     place = make_place(script, match.start(1), match.end(1))
