@@ -140,7 +140,7 @@ def _find_broken_json(context: LintContext, calls: Sequence[ProgramCall]) -> Ite
             known = all(word.is_known for word in given.values)
             if given.python_name in _JSON and not given.key and text.startswith("{") and known and not _is_json(text):
                 seen = _("{option} is not JSON: {text}", option=given.python_name, text=text[:60])
-                do = _("Put it in single quotes, with names in double quotes, and true and false in lower case.")
+                do = _("Put it in single quotes, and its names in double quotes.")
                 yield fail(given.values[0], seen, do)
 
 
