@@ -145,9 +145,12 @@ def parse_yaml_tree(text: str) -> tuple[Node | None, ParseProblem | None]:
     except RecursionError:
         return None, ParseProblem(_("nested too deeply"))
     except yaml.YAMLError as err:
-        mark = getattr(err, "problem_mark", None) or getattr(err, "context_mark", None)
+        marks = [getattr(err, f"{name}_mark", None) for name in ("problem", "context")]
         problem, where = str(getattr(err, "problem", None) or err), str(getattr(err, "context", None) or "")
         words = " ".join((where.partition(";")[0] if problem == "second occurrence" else problem).split())[:160]
+        if where.endswith("simple key"):  # the line of the key, not the one where the parser gives up
+            marks.reverse()
+        mark = marks[0] or marks[1]
         return None, ParseProblem(words, mark.index if mark else 0)
 
 

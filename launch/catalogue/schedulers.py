@@ -106,3 +106,9 @@ def list_vendor_kinds() -> tuple[JobKind, ...]:
 @cache
 def _load_scheduler_names() -> Mapping[str, SchedulerNames]:
     return {vendor.name: load_own_record(SchedulerNames, path) for vendor, path in find_data_files("scheduler.toml")}
+
+
+def list_kubernetes_resources() -> tuple[frozenset[str], frozenset[str]]:
+    """Return the names under which Kubernetes offers devices: the usual ones, and those of other models and shares."""
+    names = [one.kubernetes for one in _load_scheduler_names().values() if one.kubernetes and one.kubernetes.resource]
+    return frozenset(each.resource for each in names), frozenset(name for each in names for name in each.others)

@@ -16,11 +16,11 @@ from envcheck.scripts.docker_commands import has_devices
 from envcheck.scripts.vendor_words import RUNTIME_VARIABLES, VISIBLE_VARIABLES
 from envcheck.vendors import VENDORS
 
-_LEAST_MIB = 1024
+LEAST_SHM_MIB = 1024
 _UNITS_MIB = {"": 2**-20, "b": 2**-20, "k": 2**-10, "m": 1, "g": 1024, "t": 2**20}
 
 
-def find_small_shared_memory(context: LintContext) -> Iterator[Remark]:
+def find_small_container_memory(context: LintContext) -> Iterator[Remark]:
     for container in context.containers:
         host = any(word.text == "host" for word in container.list_option_values("--ipc"))
         own = any(mount.target == "/dev/shm" for mount in container.mounts) or container.has_option("--tmpfs")
@@ -39,12 +39,12 @@ def find_small_shared_memory(context: LintContext) -> Iterator[Remark]:
                 seen,
                 _("Add {enough} or {option}.", enough=enough, option=container.render_option("--ipc", "host")),
             )
-        elif sizes[-1].is_known and (size := _parse_size_mib(sizes[-1].text)) is not None and size < _LEAST_MIB:
+        elif sizes[-1].is_known and (size := parse_size_mib(sizes[-1].text)) is not None and size < LEAST_SHM_MIB:
             seen = _("{size} of shared memory is too small for data loaders and collectives", size=sizes[-1].text)
             yield warn(sizes[-1], seen, enough)
 
 
-def find_missing_devices(context: LintContext) -> Iterator[Remark]:
+def find_containers_without_devices(context: LintContext) -> Iterator[Remark]:
     """Find containers that train, or select devices by a variable, but get none."""
     if context.device == "cpu":
         return
@@ -89,8 +89,8 @@ def _advised_shm_gib(context: LintContext) -> int:
     return vendor.shm_gib if vendor else ADVISED_SHM_GIB
 
 
-def _parse_size_mib(text: str) -> float | None:
-    """The MiB in docker's notation of a size; None if it is invalid."""
+def parse_size_mib(text: str) -> float | None:
+    """Return the MiB in docker's notation of a size; None if it is invalid."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([bkmgt]?)i?b?", text.lower())
     return float(found[1]) * _UNITS_MIB[found[2]] if found else None
 

@@ -22,6 +22,7 @@ from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import _, fill, verbatim
 from envcheck.lint.context import name_tables
 from envcheck.lint.context.package_versions import find_installed_version
+from envcheck.scripts.docker_commands import count_devices
 from envcheck.scripts.vendor_words import PLUGIN_OPTIONS, VISIBLE_VARIABLES, find_vendors_of_list, load_vendor_words
 from envcheck.vendors import VENDORS
 from launch.rendering.stale_env import BY_LAUNCHER
@@ -219,8 +220,20 @@ def find_wrong_device_lists(context: LintContext) -> Iterator[Remark]:
             )
 
 
+def _find_devices_outside_container(context: LintContext) -> Iterator[Remark]:
+    """Find containers whose list of visible devices is longer than that of the devices that they get."""
+    for container in context.containers:
+        cards = count_devices(container)
+        for name, value, word in container.environment if cards else ():
+            if name in VISIBLE_VARIABLES and re.fullmatch(r"\d+(,\d+)*", value) and value.count(",") >= (cards or 0):
+                seen = _("{name} lists {count} devices, but the container gets {cards}", name=name,
+                         count=value.count(",") + 1, cards=cards)  # fmt: skip
+                yield fail(word, seen, _("Pass these devices to the container, or shorten the list."))
+
+
 def find_wrong_visible_count(context: LintContext) -> Iterator[Remark]:
     """Compare the number of processes with the visible devices."""
+    yield from _find_devices_outside_container(context)
     for job in context.jobs:
         visible = find_visible_list(job, context.device)
         processes = _count_own_processes(job)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.remark_builders import warn
+from envcheck.core.lint.remark_builders import fail, warn
 from envcheck.core.lint.script_model import Remark, ShellScript, TextFix
 from envcheck.core.messages import _, verbatim
 
@@ -37,7 +37,22 @@ def _make_pipefail_fix(script: ShellScript) -> TextFix | None:
     return TextFix(((there, there, "set -o pipefail\n"),))
 
 
+_HARMLESS = frozenset(["echo", "printf", "date", "hostname", "true", "exit"])
+
+
+def _find_unawaited_batch(script: ShellScript) -> Iterator[Remark]:
+    """Find a batch script that ends while its last program runs in the background: Slurm then ends the job."""
+    if not any(text.startswith("#SBATCH") for _unused, _unused, text in script.comments):
+        return
+    last = next((each for each in reversed(script.commands) if each.name not in _HARMLESS), None)
+    if last is not None and last.background and not last.elsewhere and not last.function and last.words:
+        seen = _("the batch script ends while this runs in the background: Slurm ends the job with it")
+        yield fail(last.words[0], seen, _("Add a line with wait at the end."))
+
+
 def find_ignored_status(context: LintContext) -> Iterator[Remark]:
+    for script in context.scripts:
+        yield from _find_unawaited_batch(script)
     for job in context.jobs:
         if job.command.lenient and job.is_training:
             yield warn(job, _("|| true hides a failed training"), _("Remove it."))

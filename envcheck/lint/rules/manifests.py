@@ -18,6 +18,7 @@ from envcheck.scripts.config_files import parse_yaml_tree
 from envcheck.scripts.interpreter.yaml_nodes import ITEMS, YamlReader
 
 DEPTH = 12  # of the nodes that are searched for a pod
+LEAST_MEMORY = 1 << 20  # bytes with which a container starts
 MOST_FILES = 1000  # of a folder in which other compose files are searched
 Fields = Mapping[str, tuple[Any, Any]]  # key → (key node, value node)
 _NAMED_VOLUME = re.compile(r"([A-Za-z0-9][\w.-]+):/")  # one letter is a drive of Windows
@@ -31,6 +32,7 @@ class ManifestTables:
 
     groups: Mapping[str, tuple[str, ...]]
     containers: Mapping[str, str]
+    plain: frozenset[str]
 
 
 @cache
@@ -56,15 +58,17 @@ def _judge_kubernetes(_context: LintContext, reader: YamlReader, root: Any) -> I
         place = reader.make_word(fields["apiVersion"][1])
         of_group = _("Use the version of {group} that the cluster has.", group=groups[0])
         yield fail(place, seen, _("Write apiVersion: v1.") if groups[0] == "v1" else of_group)
+    if groups and group in groups:
+        yield from _judge_types(reader, root)
     required = load_manifest_tables().containers.get(f"{group}/{kind}", "")
     claimed = _list_claims(reader, fields)
-    for pod in _find_pods(reader, root):
-        containers = _read_items(pod, "containers")
+    for pod in find_pods(reader, root):
+        containers = read_items(pod, "containers")
         if not any("image" in reader.read_fields(each) for each in containers):
             continue  # a patch of another manifest
         yield from _judge_restart(reader, pod, kind if version.startswith("batch/") else "")
         if _has_all_volumes(reader, fields, pod):
-            mounting = [*containers, *_read_items(pod, "initContainers")]
+            mounting = [*containers, *read_items(pod, "initContainers")]
             yield from _judge_volumes(reader, mounting, claimed | _list_volumes(reader, pod))
         names = [reader.read_fields(each).get("name") for each in containers]
         if required and names and names[0] and not any(name and name[1].value == required for name in names):
@@ -72,24 +76,45 @@ def _judge_kubernetes(_context: LintContext, reader: YamlReader, root: Any) -> I
             seen = _("the operator of {kind} needs a container named {name}: it rejects the job", kind=kind,
                      name=required)  # fmt: skip
             yield fail(place, seen, _("Rename the container that trains."), replace_span(place, required))
-        for container in (*containers, *_read_items(pod, "initContainers")):
+        for container in (*containers, *read_items(pod, "initContainers")):
             yield from _judge_container(reader, reader.read_fields(container))
 
 
-def _find_pods(reader: YamlReader, node: Any, depth: int = 0) -> Iterator[Fields]:
+def _judge_types(reader: YamlReader, node: Any, depth: int = 0) -> Iterator[Remark]:
+    """Fields that are numbers or true or false, and have quotes here."""
+    if depth > DEPTH or node.id == "scalar":
+        return
+    if node.id == "sequence":
+        for item in node.value[:ITEMS]:
+            yield from _judge_types(reader, item, depth + 1)
+        return
+    for name, (_key, value) in reader.read_fields(node).items():
+        quoted = value.id == "scalar" and value.style in ("'", '"')
+        if name in load_manifest_tables().plain and quoted and re.fullmatch(r"true|false|\d+", value.value):
+            place = reader.make_word(value)
+            seen = _("{field} is text because of its quotes: Kubernetes rejects it", field=name)
+            yield fail(place, seen, _("Remove the quotes."))
+        elif name not in _FREE_FIELDS:
+            yield from _judge_types(reader, value, depth + 1)
+
+
+_FREE_FIELDS = frozenset(["metadata", "annotations", "labels", "data", "env"])  # of names that users choose
+
+
+def find_pods(reader: YamlReader, node: Any, depth: int = 0) -> Iterator[Fields]:
     """The mappings with containers."""
     if depth > DEPTH:
         return
     if node.id == "sequence":
         for item in node.value[:ITEMS]:
-            yield from _find_pods(reader, item, depth + 1)
+            yield from find_pods(reader, item, depth + 1)
         return
     fields = reader.read_fields(node)
     if "containers" in fields and fields["containers"][1].id == "sequence":
         yield fields
         return
     for _key, value in fields.values():
-        yield from _find_pods(reader, value, depth + 1)
+        yield from find_pods(reader, value, depth + 1)
 
 
 def _judge_restart(reader: YamlReader, pod: Fields, kind: str) -> Iterator[Remark]:
@@ -115,18 +140,18 @@ def _has_all_volumes(reader: YamlReader, fields: Fields, pod: Fields) -> bool:
 def _list_claims(reader: YamlReader, fields: Fields) -> frozenset[str]:
     """The volumes that a StatefulSet claims for each of its pods."""
     spec = reader.read_fields(fields["spec"][1]) if "spec" in fields else {}
-    claims = [reader.read_fields(each) for each in _read_items(spec, "volumeClaimTemplates")]
+    claims = [reader.read_fields(each) for each in read_items(spec, "volumeClaimTemplates")]
     metadata = [reader.read_fields(each["metadata"][1]) for each in claims if "metadata" in each]
     return frozenset(_read_text(each, "name") for each in metadata)
 
 
 def _list_volumes(reader: YamlReader, pod: Fields) -> frozenset[str]:
-    return frozenset(_read_text(reader.read_fields(each), "name") for each in _read_items(pod, "volumes"))
+    return frozenset(_read_text(reader.read_fields(each), "name") for each in read_items(pod, "volumes"))
 
 
 def _judge_volumes(reader: YamlReader, containers: list[Any], names: frozenset[str]) -> Iterator[Remark]:
     for container in containers:
-        for mount in _read_items(reader.read_fields(container), "volumeMounts"):
+        for mount in read_items(reader.read_fields(container), "volumeMounts"):
             name = reader.read_fields(mount).get("name")
             if name and name[1].id == "scalar" and str(name[1].value) not in names and "$" not in name[1].value:
                 seen = _("the pod has no volume {name}: Kubernetes rejects it", name=str(name[1].value)[:60])
@@ -149,7 +174,13 @@ def _judge_container(reader: YamlReader, container: Fields) -> Iterator[Remark]:
             seen = _("{resource} has the request {request} and the limit {limit}: Kubernetes rejects it", resource=name,
                      request=str(value.value)[:20], limit=str(limit[1].value)[:20])  # fmt: skip
             yield fail(reader.make_word(value), seen, _("Write the same number for both."))
-    for item in _read_items(container, "env"):
+    for memory in (each["memory"][1] for each in (requests, limits) if "memory" in each):
+        found = re.fullmatch(r"(\d{1,9})(m?)", str(memory.value)) if memory.id == "scalar" else None
+        size = int(found[1]) / (1000 if found[2] else 1) if found else LEAST_MEMORY
+        if found and size < LEAST_MEMORY:
+            seen = _("memory {value} is {size} bytes: the container cannot start", value=found[0], size=f"{size:g}")
+            yield fail(reader.make_word(memory), seen, _("Add a unit: {value}Gi.", value=found[1]))
+    for item in read_items(container, "env"):
         value = reader.read_fields(item).get("value")
         if value and value[1].id == "scalar" and value[1].tag.rpartition(":")[2] in ("int", "float", "bool"):
             place = reader.make_word(value[1])
@@ -168,12 +199,12 @@ def _judge_compose(context: LintContext, reader: YamlReader, root: Any) -> Itera
         yield from _judge_reservations(reader, own)
         if not is_whole:
             continue
-        for item in _read_items(own, "volumes"):
+        for item in read_items(own, "volumes"):
             found = _NAMED_VOLUME.match(str(item.value)) if item.id == "scalar" else None
             if found and found[1] not in volumes and "extends" not in own:
                 seen = _("the file has no volume {name}: compose rejects it", name=found[1])
                 yield fail(reader.make_word(item), seen, _("Add it to volumes at the top level, or write a path."))
-        for item in _read_items(own, "depends_on"):
+        for item in read_items(own, "depends_on"):
             if item.id == "scalar" and item.value not in services and "$" not in item.value:
                 seen = _("the file has no service {name}: compose rejects it", name=str(item.value)[:60])
                 yield fail(reader.make_word(item), seen, _("Correct the name of the service."))
@@ -195,7 +226,7 @@ def _judge_reservations(reader: YamlReader, service: Fields) -> Iterator[Remark]
     inner = service
     for name in ("deploy", "resources", "reservations"):
         inner = reader.read_fields(inner[name][1]) if name in inner else {}
-    for device in _read_items(inner, "devices"):
+    for device in read_items(inner, "devices"):
         own = reader.read_fields(device)
         if own and "capabilities" not in own:
             key, _value = next(iter(own.values()))
@@ -206,7 +237,7 @@ def _judge_reservations(reader: YamlReader, service: Fields) -> Iterator[Remark]
             yield fail(reader.make_word(own["count"][0]), seen, _("Keep only one of them."))
 
 
-def _read_items(fields: Fields, name: str) -> list[Any]:
+def read_items(fields: Fields, name: str) -> list[Any]:
     node = fields[name][1] if name in fields else None
     return list(node.value[:ITEMS]) if node is not None and node.id == "sequence" else []
 

@@ -43,9 +43,14 @@ def is_inert(script: ShellScript, offset: int) -> bool:
 
 
 def _is_in_quoted_value(script: ShellScript, offset: int) -> bool:
-    """Whether the place is in a quoted value of a variable, in which an empty line separates words as a blank does."""
+    """Whether the place is in a quoted value or an array, in which an empty line separates words as a blank does."""
     there = script.block.map_to_file(offset)
-    return any(assign.word.quoted and assign.word.start <= there < assign.word.end for assign in script.assigns)
+    around = (each for each in script.assigns if each.start <= there < each.end)
+    return any(each.word.quoted or _is_array(script.block.raw[each.start - there + offset :]) for each in around)
+
+
+def _is_array(raw: bytes) -> bool:
+    return re.match(rb"\w+\+?=\(", raw) is not None
 
 
 def is_in_text(script: ShellScript, offset: int) -> bool:
@@ -107,9 +112,24 @@ def find_cut_off_command(context: LintContext) -> Iterator[Remark]:
         raw = script.block.raw
         for match in _ENDS.finditer(raw if raw.endswith(b"\n") else raw + b"\n"):
             inert = is_inert(script, match.start(1)) or (match[2] and _is_in_quoted_value(script, match.start(1)))
-            remark = None if inert else _judge_line_end(script, match)
+            remark = None if inert else _judge_joined_export(script, match) or _judge_line_end(script, match)
             if remark:
                 yield remark
+
+
+_WHOLE_EXPORT = re.compile(rb"[ \t]*export[ \t]+\w+=(?:\"[^\"]*\"|'[^']*'|[^\s'\"]*)[ \t]*")
+
+
+def _judge_joined_export(script: ShellScript, match: re.Match[bytes]) -> Remark | None:
+    """export A=b with a backslash at its end: the program on the next line becomes a name to export."""
+    raw = script.block.raw
+    line, word = raw[raw.rfind(b"\n", 0, match.start()) + 1 : match.start()], match[4].split(maxsplit=1)[:1]
+    name = word[0].decode("utf-8", "replace") if word and _WHOLE_EXPORT.fullmatch(line) else ""
+    if match[2] or not (name in _PROGRAMS or _PROGRAM.fullmatch(name)):
+        return None
+    place = make_place(script, match.start(1), match.end(1))
+    seen = _("the backslash makes {word} an argument of export: it does not run", word=name)
+    return fail(place, seen, _("Remove the backslash."), TextFix(((place.start, place.end, ""),)))
 
 
 def _judge_line_end(script: ShellScript, match: re.Match[bytes]) -> Remark | None:
@@ -169,12 +189,15 @@ def _is_continued(raw: bytes) -> bool:
     return False
 
 
+_OPTION = re.compile(r"--[A-Za-z]|[+~]{0,2}[A-Za-z_]\w*(?:\.\w+)+=")
+
+
 def find_orphan_option(context: LintContext) -> Iterator[Remark]:
-    """Find lines that begin with an option: the shell runs it as a command."""
+    """Find lines that begin with an option, or with an override of Hydra: the shell runs it as a command."""
     for script, command in context.find_commands():
         first = command.words[0]
-        if re.match(r"--[A-Za-z]", first.text) and not first.quoted:
-            before = script.block.raw[: max(0, command.start - script.block.map_to_file(0))].rstrip()
+        if _OPTION.match(first.raw or first.text) and not first.quoted:
+            before = script.block.raw[: max(0, first.start - script.block.map_to_file(0))].rstrip()
             alone = (
                 not script.block.raw[: max(0, first.start - script.block.map_to_file(0))].rpartition(b"\n")[2].strip()
             )

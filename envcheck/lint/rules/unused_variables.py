@@ -181,9 +181,25 @@ def _launcher_reads(job: TrainingJob, name: str) -> bool:
     return any(name in names for names in job.launcher.variables.values())
 
 
+def _find_late_exports(script: ShellScript, context: LintContext) -> Iterator[Remark]:
+    """Find variables that are exported after the last program of the script."""
+    starts = [job.start for job in context.jobs if job.script is script]
+    last = max((command.start for command in script.commands if command.name not in _PRINTING), default=0)
+    end = max((*starts, last))
+    for assign in script.assigns if starts and script.block.is_script else ():
+        is_late = assign.exported and not assign.prefix and assign.start > end
+        if is_late and _ENVIRONMENT.fullmatch(assign.name):
+            seen = _("{name} is exported after the training starts, which does not see it", name=assign.name)
+            yield warn(assign, seen, _("Move the line above the command."))
+
+
+_PRINTING = frozenset(["echo", "printf", "date", "wait"])
+
+
 def find_unexported_variables(context: LintContext) -> Iterator[Remark]:
     """Find variables without export: the program that reads them does not see them."""
     for script in context.scripts:
+        yield from _find_late_exports(script, context)
         read = {use.name for use in script.uses}
         exported = {a.name for a in script.assigns if a.exported}
         told: set[str] = set()

@@ -64,7 +64,13 @@ def _join_folder(cwd: str, target: str) -> str:
 
 
 def _apply_read(walk: ShellWalk, command: ShellCommand) -> None:
-    """read a b: each word is a name."""
+    """read a b: each word is a name.  read -d '' a <<EOF: it gets the whole text."""
+    texts, given = command.list_texts(), command.heredocs
+    whole = len(given) == 1 and not given[0].literal and walk.block.whole and texts[-3:-1] == ["-d", ""]
+    if whole and _NAME.fullmatch(texts[-1]):
+        text, raw = given[0].text.replace("\\\n", ""), walk.block.raw[slice(*given[0].own)].decode("utf-8", "replace")
+        walk.set_variable(texts[-1], ShellValue(ShellWord(text.strip(), given[0].start, given[0].end, raw=raw)))
+        return
     for word in command.words[1:]:
         _set_unknown(walk, word)
 

@@ -14,9 +14,11 @@ WORDS = VendorVocabulary(
     # Not CUDA_DEVICE_MAX_CONNECTIONS: Megatron-LM requires it with sequence parallelism, on all cards.
     own_variables=r"NVIDIA_TF32_OVERRIDE|NCCL_(?!DEBUG).*|CUDA_LAUNCH_BLOCKING",
     outside_variables=r"CUDA_(HOME|PATH|ROOT)|NVIDIA_\w+",
-    exported_variables=r"(NCCL|CUDA_DEVICE)_\w+",
+    exported_variables=r"(NCCL|CUDA_DEVICE|CUDA_LAUNCH)_\w+",
     variable_ranges={
         "NCCL_IB_TIMEOUT": VariableRange(1, 31, _GUIDE, effect=_ENDLESS),
+        "NCCL_IB_DISABLE": VariableRange(0, 1, _GUIDE),
+        "NCCL_P2P_DISABLE": VariableRange(0, 1, _GUIDE),
         "NCCL_IB_RETRY_CNT": VariableRange(0, 7, _GUIDE),
         "NCCL_IB_SL": VariableRange(0, 15, _GUIDE),
         "NCCL_IB_TC": VariableRange(0, 255, _GUIDE),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -15,7 +16,7 @@ from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import Message, _, fill
 from envcheck.core.toml_file import load_own_record
 from envcheck.lint.context import name_tables
-from envcheck.lint.rules.training.constraints import find_unlisted_values
+from envcheck.lint.rules.training.constraints import ProgramCall, find_misread_texts, list_program_calls
 from envcheck.lint.rules.training.megatron_options import find_rejected_values
 from envcheck.lint.rules.training.option_schemas import find_checkout_words, find_program_options
 from envcheck.scripts import programs
@@ -26,12 +27,16 @@ _LEFT = re.compile(r"\$|\{\{|^\s*$")  # set elsewhere, or empty: the default
 
 @dataclass(frozen=True)
 class AllowedValues:
-    """A row of the table; `values` in the order in which they are shown."""
+    """A row of the table; `values` in the order in which they are shown.
+
+    `tools` are packages with lists of their options, `programs` known programs.
+    """
 
     names: tuple[str, ...]
-    tools: tuple[str, ...]
     values: tuple[str, ...]
     source: str
+    tools: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
     folds: bool = False
     parts: bool = False
     path: bool = False
@@ -101,7 +106,10 @@ def _is_expanded_before(context: LintContext, job: TrainingJob, word: ShellWord)
 def find_unknown_values(context: LintContext) -> Iterator[Remark]:
     """Find values that none of the possible programs accepts."""
     yield from find_rejected_values(context)
-    yield from find_unlisted_values(context)
+    calls = list(list_program_calls(context))
+    yield from find_misread_texts(calls)
+    yield from _find_values_by_program(calls)
+    yield from _find_broken_json(context, calls)
     for job in context.jobs:
         kit = find_program_options(context, job)
         tools = programs.find_packages(job) or (tuple({each.package for each in kit.known}) if kit else ())
@@ -114,8 +122,45 @@ def find_unknown_values(context: LintContext) -> Iterator[Remark]:
             ]
             if any(given.value in find_checkout_words(context.machine.folder, tool) for tool in tools):
                 continue
-            if {tool for row in found for tool in row.tools} >= set(having):
-                yield from _judge_value(job, given, found)
+            is_switch = given.key and _find_entry_kind(job, given) in ("bool", "null")
+            # YAML 1.1 reads an unquoted no as false, which the trainers accept
+            if {tool for row in found for tool in row.tools} >= set(having) and not is_switch:
+                yield from _judge_value(given, found)
+
+
+# Options whose value transformers and ms-swift read as JSON if it starts with a brace.
+_JSON = ("gradient_checkpointing_kwargs", "lr_scheduler_kwargs", "fsdp_config", "accelerator_config", "model_kwargs")
+
+
+def _find_broken_json(context: LintContext, calls: Sequence[ProgramCall]) -> Iterator[Remark]:
+    own = (call.options for call in calls if call.job is None)
+    for options in (*own, *(job.options for job in context.jobs)):
+        for given in options:
+            text = " ".join(word.text for word in given.values)
+            known = all(word.is_known for word in given.values)
+            if given.python_name in _JSON and not given.key and text.startswith("{") and known and not _is_json(text):
+                seen = _("{option} is not JSON: {text}", option=given.python_name, text=text[:60])
+                do = _("Put it in single quotes, and its names in double quotes.")
+                yield fail(given.values[0], seen, do)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _find_values_by_program(calls: Sequence[ProgramCall]) -> Iterator[Remark]:
+    """Find values that a program does not accept, of programs without a list of their options."""
+    rows = [row for row in load_rows() if row.programs]
+    for call in calls:
+        for row in rows:
+            for name in row.names if call.program in row.programs else ():
+                given = call.find(name)
+                if given is not None and given.value:
+                    yield from _judge_value(given, [row])
 
 
 def _list_tools_with_option(tools: tuple[str, ...], name: str) -> tuple[str, ...]:
@@ -128,7 +173,7 @@ def _list_tools_with_option(tools: tuple[str, ...], name: str) -> tuple[str, ...
     return tuple(tool for tool in tools if tool in lists) or tools
 
 
-def _judge_value(job: TrainingJob, given: GivenOption, found: list[AllowedValues]) -> Iterator[Remark]:
+def _judge_value(given: GivenOption, found: list[AllowedValues]) -> Iterator[Remark]:
     text = (given.value or "").strip()
     if given.value is None or _LEFT.search(text) or any(row.accepts_value(text) for row in found):
         return
@@ -138,11 +183,10 @@ def _judge_value(job: TrainingJob, given: GivenOption, found: list[AllowedValues
         for tool in row.tools
     ):
         return  # reported by options.old_value
-    if given.key and _find_entry_kind(job, given) in ("bool", "null"):
-        return  # YAML 1.1 reads an unquoted no as false, which the trainers accept
     all_ = tuple(dict.fromkeys(value for row in found for value in row.values))
     grows = any(row.grows for row in found)
-    meant = _find_nearest_value(text, all_, 0.85 if grows else 0.6)  # a value of a newer version is not a misspelling
+    least = 0.8 if found[0].programs else 0.85  # a value of a newer version is not a misspelling
+    meant = _find_nearest_value(text, all_, least if grows else 0.6)
     place = given.values[0]
     if grows:
         if meant:

@@ -18,8 +18,7 @@ from envcheck.lint.rules.training.program_options import PLUGIN_OPTIONS, describ
 from envcheck.scripts.companion_config import find_broken_configs
 from envcheck.scripts.config_files import find_json_problem
 from envcheck.scripts.known_programs import find_config_program, find_started_program
-from envcheck.vendors import VENDORS
-from launch.catalogue.schedulers import kubernetes_names
+from launch.catalogue.schedulers import list_kubernetes_resources
 
 # Keys of the command-line wrappers, which remove them before the trainer reads the file.
 _ALWAYS = frozenset(
@@ -340,9 +339,8 @@ _REACH = 200  # lines above a key in which those that contain it are searched
 
 def find_unknown_resources(context: LintContext) -> Iterator[Remark]:
     """Find requests for cards under a name that no device plugin has: the pod stays pending."""
-    names = [found for vendor in VENDORS if (found := kubernetes_names(vendor)) and found.resource]
-    usual = frozenset(each.resource for each in names)
-    known = usual.union(*(each.others for each in names))
+    usual, others = list_kubernetes_resources()
+    known = usual | others
     for config in context.configs:
         for match in _REQUEST.finditer(config.block.raw) if config.family == "kubernetes" else ():
             name = match[1].decode()

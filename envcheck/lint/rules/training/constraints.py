@@ -11,8 +11,8 @@ from itertools import islice
 
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.given_options import GivenOption, find_last_option, locate_option
-from envcheck.core.lint.remark_builders import fail, find_similar_name, warn, warn_or_fail
-from envcheck.core.lint.script_model import UNKNOWN, ConfigBlock, Remark, ShellCommand, ShellWord
+from envcheck.core.lint.remark_builders import fail, warn_or_fail
+from envcheck.core.lint.script_model import CONFIG_SUFFIXES, UNKNOWN, ConfigBlock, Remark, ShellCommand, ShellWord
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import Message, _, join
 from envcheck.core.toml_file import load_own_record
@@ -42,6 +42,8 @@ class OptionNeed:
     """What an option, with one of `values` if there are any, needs: one of `needed` on, and none of `off_values`.
 
     With `of`, these are the values that it accepts of the needed one, if it is given; with `off`, it is to be off.
+    With `matching`, only such values of the needed one count.
+
     `enabling` are options that count as needed ones with these values only.
     """
 
@@ -53,19 +55,8 @@ class OptionNeed:
     of: tuple[str, ...] = ()
     off: bool = False
     off_values: tuple[str, ...] = ()
+    matching: str = ""
     enabling: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class OptionValues:
-    """The values that an option accepts; `grows`: other versions have more.  `path`: a path is accepted, too."""
-
-    programs: tuple[str, ...]
-    names: tuple[str, ...]
-    values: tuple[str, ...]
-    source: str
-    grows: bool = False
-    path: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,7 +94,6 @@ class ConstraintsFile:
     conflicts: tuple[OptionConflict, ...]
     needs: tuple[OptionNeed, ...]
     multiples: tuple[NumberMultiple, ...]
-    values: tuple[OptionValues, ...]
     separated: tuple[SeparatedNames, ...]
 
 
@@ -179,9 +169,14 @@ def _read_call(context: LintContext, job: TrainingJob | None, command: ShellComm
     words = command.words
     options = (*job.lent, *job.options) if job is not None else tuple(parse_options(words))
     overrides = tuple(_read_overrides(words))
-    is_open = any(word.many or "$@" in word.raw or "$*" in word.raw for word in words)
+    is_open = any(word.many or "$@" in word.raw or "$*" in word.raw or _names_file(word.text) for word in words)
     world = job.world_size if job is not None and not job.open else None
     return ProgramCall(row.name, (*options, *overrides), is_open, world, job, words)
+
+
+def _names_file(text: str) -> bool:
+    """Whether the word names a configuration, which may have more options."""
+    return text.startswith("--config") or ("=" not in text and text.endswith(CONFIG_SUFFIXES))
 
 
 def _read_overrides(words: Iterable[ShellWord]) -> Iterator[GivenOption]:
@@ -236,7 +231,7 @@ def _judge_need(call: ProgramCall, need: OptionNeed) -> Iterator[Remark]:
     if any(each.value in values for each, values in enabling):
         return
     if need.off:
-        wrong = [each for each in found if is_switched_on(each)]
+        wrong = [each for each in found if is_switched_on(each) and re.search(need.matching, each.value or "")]
     elif need.of:
         wrong = [each for each in found if each.value is not None and each.value not in need.of]
     elif any(is_switched_on(each) and each.value not in need.off_values for each in found) or call.open:
@@ -251,7 +246,8 @@ def _judge_need(call: ProgramCall, need: OptionNeed) -> Iterator[Remark]:
 def _describe_need(need: OptionNeed, given: GivenOption, wrong: GivenOption) -> tuple[Message, Message]:
     option = f"{need.option} {given.value}" if need.values else need.option
     if need.off:
-        seen = _("{option} does not work with {other}: the program exits", option=option, other=wrong.python_name)
+        other = f"{wrong.python_name} {wrong.value}" if need.matching else wrong.python_name
+        seen = _("{option} does not work with {other}: the program exits", option=option, other=other)
         return seen, _("Remove one of them, or change its value.")
     if need.of or (need.off_values and wrong is not given):
         values = need.of or (_("more than {least}", least=need.off_values[0]),)
@@ -263,15 +259,10 @@ def _describe_need(need: OptionNeed, given: GivenOption, wrong: GivenOption) -> 
     return seen, _("Set {other}, or remove {option}.", other=other, option=need.option)
 
 
-def find_unlisted_values(context: LintContext) -> Iterator[Remark]:
-    """Find values that a program does not accept, of programs without a list of their options."""
-    for call in list_program_calls(context):
+def find_misread_texts(calls: Iterable[ProgramCall]) -> Iterator[Remark]:
+    """Find values that the parser of the program reads as something else: a comma at the end, blanks between names."""
+    for call in calls:
         yield from _find_trailing_commas(call)
-        for row in load_constraints().values:
-            for name in row.names if call.program in row.programs else ():
-                given = call.find(name)
-                if given is not None and given.value:
-                    yield from _judge_value(row, given, given.value)
         for rule in load_constraints().separated:
             for name in rule.names if call.program in rule.programs else ():
                 given = call.find(name)
@@ -299,22 +290,6 @@ def _judge_blanks(given: GivenOption) -> Iterator[Remark]:
         seen = _("{option} takes names with commas between them: {text} is one name, and the program exits",
                  option=given.python_name, text=text[:60])  # fmt: skip
         yield fail(given.values[0], seen, _("Write {fixed}.", fixed=fixed[:80]))
-
-
-def _judge_value(row: OptionValues, given: GivenOption, text: str) -> Iterator[Remark]:
-    if text in row.values or (row.path and re.search(r"[/.{]", text)) or not _is_known(given) or "$" in text:
-        return
-    meant = find_similar_name(text.lower(), frozenset(row.values), 0.8 if row.grows else 0.6)
-    do = _("Did you mean {meant}? Use one of {values}.", meant=meant, values=" | ".join(row.values[:14]))
-    if row.grows:
-        if meant:
-            seen = _("{lists} does not list the value {value} for {option}", option=given.python_name,
-                     value=text[:40], lists=row.source.partition(",")[0])  # fmt: skip
-            yield warn(given.values[0], seen, _("Write {meant}.", meant=meant))
-        return
-    why = _("the program exits")
-    seen = _("{option} does not accept {value}: {why}", option=given.python_name, value=text[:40], why=why)
-    yield fail(given.values[0], seen, do if meant else _("Use one of {values}.", values=" | ".join(row.values[:14])))
 
 
 def find_indivisible_numbers(context: LintContext) -> Iterator[Remark]:

@@ -99,6 +99,8 @@ _SAME = (
     (("gradient_accumulation_steps",), "gradient_accumulation_steps"),
     (("gradient_clipping",), "max_grad_norm"),
     (("optimizer", "params", "lr"), "learning_rate"),
+    (("bf16", "enabled"), "bf16"),
+    (("fp16", "enabled"), "fp16"),
 )
 
 
@@ -166,18 +168,23 @@ def _compare_with_options(job: TrainingJob, word: ShellWord, config: ConfigBlock
         entry, option = found.get(path), job.find_option(name)
         if entry is None or option is None or len(entry.values) != 1:
             continue
-        theirs, ours = parse_float(entry.values[0]), parse_float(option.value)
+        theirs, ours = _read_setting(entry.values[0]), _read_setting(option.value if option.values else "true")
         if theirs is None or ours is None or theirs == ours:
             continue
         seen = _(
-            "{option} is {ours:g}, but {key} in {file} is {theirs:g}: the trainer exits",
+            "{option} is {ours}, but {key} in {file} is {theirs}: the trainer exits",
             option=name,
-            ours=ours,
+            ours=option.value or "true",
             key=".".join(path),
             file=word.text.rpartition("/")[2],
-            theirs=theirs,
+            theirs=entry.values[0],
         )
         yield fail(locate_option(option), seen, _('Write "auto" in the file: the trainer then fills in the option.'))
+
+
+def _read_setting(text: str | None) -> float | bool | None:
+    """A number, or whether it is on; None if it is neither, or unknown."""
+    return {"true": True, "false": False}.get((text or "").lower(), parse_float(text))
 
 
 def _find_config(context: LintContext, job: TrainingJob, word: ShellWord) -> ConfigBlock | None:

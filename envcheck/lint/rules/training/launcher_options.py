@@ -14,12 +14,14 @@ from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import _, join, verbatim
 from envcheck.lint.rules.environment_variables import find_visible_list
 from envcheck.lint.rules.training.option_schemas import find_program_options
+from envcheck.lint.rules.training.scheduler import find_unknown_batch_options
 from envcheck.scripts.vendor_words import PLUGIN_OPTIONS, find_vendors_of_list
 from envcheck.vendors import VENDORS
 
 
 def find_unknown_launcher_options(context: LintContext) -> Iterator[Remark]:
-    """Find misspelt options of the launcher."""
+    """Find misspelt options of the launcher, and of Slurm."""
+    yield from find_unknown_batch_options(context)
     for job in context.jobs:
         known = frozenset(job.launcher.all_options)
         yield from _find_single_dashes(job, known)

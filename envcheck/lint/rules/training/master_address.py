@@ -216,7 +216,31 @@ def find_url_as_master(context: LintContext) -> Iterator[Remark]:
         yield fail(address, seen, _("Write the host without the part before //."))
 
 
+def _find_shared_ports(context: LintContext) -> Iterator[Remark]:
+    """Find trainings that run at the same time on this host, with the same port."""
+    before: TrainingJob | None = None
+    for job in context.jobs:
+        port = job.find_launch_value("port")
+        both = before is not None and before.command.background and not _waits_between(before, job)
+        earlier = before.find_launch_value("port") if before is not None and both else None
+        if earlier and port and port.known_text and port.text == earlier.known_text and port.text != "0":
+            seen = _("port {port} is in use by the training in the background that started before", port=port.text)
+            yield fail(port, seen, _("Give each training its own port."))
+        before = job if job.is_training and job.node_count == 1 and not job.command.elsewhere else None
+
+
+def _waits_between(one: TrainingJob, other: TrainingJob) -> bool:
+    between = range(one.command.order + 1, other.command.order)
+    apart = one.script is not other.script or one.command.branch != other.command.branch
+    names = {each.name for each in one.script.commands if each.order in between}
+    return apart or other.command.function != one.command.function or not names.isdisjoint(_ENDING)
+
+
+_ENDING = ("wait", "kill", "pkill", "sleep", "exit")
+
+
 def find_wrong_ports(context: LintContext) -> Iterator[Remark]:
+    yield from _find_shared_ports(context)
     for job in context.jobs:
         word = job.find_launch_value("port") or job.find_launch_value("master")
         if word is None or not word.is_known:

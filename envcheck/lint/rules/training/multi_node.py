@@ -6,6 +6,7 @@ import re
 from itertools import takewhile
 
 from envcheck.core.lint.context import LintContext
+from envcheck.core.lint.script_model import ShellCommand
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import NOTHING, Message, verbatim
 from envcheck.core.portable.home_folder import find_user_home
@@ -14,6 +15,7 @@ _EACH_ALIKE = ("srun", "mpirun", "mpiexec")
 _CARRIERS = (*_EACH_ALIKE, "pdsh", "deepspeed")
 # Options by which nodes may differ: variables passed by name, or a start on one node only.
 _OTHERWISE = re.compile(r" (?:--export\b|-x |-genv|-env|-w|--nodelist|-N ?1 |--nodes[= ]1 |-r |--relative)")
+_SHARING = ("torchrun", "accelerate", "deepspeed")
 _DEFAULTS = ".cache/huggingface/accelerate/default_config.yaml"  # in the user's home
 
 
@@ -30,6 +32,13 @@ def _is_passed_to_program(job: TrainingJob) -> bool:
     """Whether a Python program before the launcher gets it as its arguments, as those that submit jobs do."""
     before = takewhile(lambda word: word is not job.at, job.command.words)
     return any(word.text.endswith(".py") for word in before)
+
+
+def starts_python_tasks(command: ShellCommand) -> bool:
+    """Return whether srun starts Python in each task, without a launcher that starts the processes of a node."""
+    texts = [text.rpartition("/")[2] for text in command.list_texts()[:30]]
+    is_launched = any(text in _SHARING or text.startswith("torch.distributed") for text in texts)
+    return command.name == "srun" and any(text.startswith("python") for text in texts) and not is_launched
 
 
 def gets_same_arguments_everywhere(job: TrainingJob) -> bool:

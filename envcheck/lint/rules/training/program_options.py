@@ -15,6 +15,7 @@ from envcheck.lint.context import name_tables
 from envcheck.lint.rules.training.constraints import find_conflicting_settings, is_switched_on
 from envcheck.lint.rules.training.listed_names import find_unlisted_options
 from envcheck.lint.rules.training.option_schemas import ProgramOptions, find_program_options
+from envcheck.scripts.jobs.option_names import NAMES
 from envcheck.scripts.programs import find_command
 from launch.rendering import dialects, option_schema
 
@@ -322,6 +323,11 @@ def find_conflicting_options(context: LintContext) -> Iterator[Remark]:
 def find_options_without_effect(context: LintContext) -> Iterator[Remark]:
     """Find options that others override."""
     for job in context.jobs:
+        tuner = job.find_option(*NAMES["tuner"])
+        lora = [each for each in job.options if each.python_name.startswith("lora_")]
+        if tuner is not None and tuner.value == "full" and lora and job.is_training:
+            seen = _("{tuner} is full: {option} has no effect", tuner=tuner.python_name, option=lora[0].python_name)
+            yield warn(_make_option_place(lora[0]), seen, _("Remove it, or train with LoRA."))
         recompute, how = job.find_option("recompute"), job.find_option("recompute_granularity")
         if recompute is not None and how is not None and not recompute.is_enabled:
             yield warn(

@@ -21,9 +21,12 @@ from envcheck.lint.rules.training.multi_node import (
     is_multi_node,
     is_started_remotely,
     reads_role_variable,
+    starts_python_tasks,
 )
 
 # Always 0 in the shell of a batch script.
+_ALL_ZERO = _("the first node's shell expands this before srun: each node uses rank 0")
+_IN_QUOTES = _("Use srun bash -c '...' in single quotes, so each node's shell expands it.")
 _TASKS = ("SLURM_NODEID", "SLURM_PROCID")
 _OF_TASK = re.compile(r'"?\$\{?(?:' + "|".join(_TASKS) + r')\}?"?')
 
@@ -105,15 +108,14 @@ def find_fixed_rank(context: LintContext) -> Iterator[Remark]:
         if (told := job.find_launch_value("rank")) is not None
     }
     early = sorted(use.start for script in context.scripts for use in _list_uses_before_srun(script))
+    yield from _find_rank_of_batch_shell(context)
     for job in context.jobs:
         told = job.find_launch_value("rank")
         worked_out = told is not None and (
             _has_place_within(told, early) or (gets_same_arguments_everywhere(job) and _OF_TASK.fullmatch(told.raw))
         )
         if told is not None and job.node_count != 1 and worked_out and not _assigns_ranks_itself(job):
-            seen = _("the first node's shell expands this before srun: each node uses rank 0")
-            do = _("Use srun bash -c '...' in single quotes, so each node's shell expands it.")
-            yield warn_or_fail(is_multi_node(job), told, seen, do)
+            yield warn_or_fail(is_multi_node(job), told, _ALL_ZERO, _IN_QUOTES)
             continue
         rank, nodes = parse_integer(told.known_text if told else None), job.node_count
         if told is None or rank is None or nodes is None or told.soft or rank < 0 or not job.is_training:
@@ -148,6 +150,17 @@ def find_fixed_rank(context: LintContext) -> Iterator[Remark]:
                 rank=rank,
             )
             yield warn(told, seen, _('Read it from the environment: "${NODE_RANK:?}".'))
+
+
+def _find_rank_of_batch_shell(context: LintContext) -> Iterator[Remark]:
+    """Find RANK exported from a task's number before srun: all tasks inherit the value of the batch shell."""
+    for script in context.scripts:
+        commands = filter(starts_python_tasks, script.commands)
+        words = {command.environment["RANK"].start: command.environment["RANK"] for command in commands
+                 if "RANK" in command.environment and not command.elsewhere}  # fmt: skip
+        for word in words.values():
+            if _OF_TASK.fullmatch(word.raw):
+                yield fail(word, _ALL_ZERO, _IN_QUOTES)
 
 
 def _list_uses_before_srun(script: ShellScript) -> Iterator[VariableUse]:

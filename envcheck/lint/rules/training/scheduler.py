@@ -6,11 +6,13 @@ import re
 from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.remark_builders import fail, warn
-from envcheck.core.lint.script_model import Remark
+from envcheck.core.lint.remark_builders import fail, find_similar_name, warn
+from envcheck.core.lint.script_model import Remark, ShellCommand, ShellScript, ShellWord
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import _
 from envcheck.lint.rules.environment_variables import find_wrong_visible_count
+from envcheck.lint.rules.pods import find_pod_processes
+from envcheck.lint.rules.training.multi_node import starts_python_tasks
 from envcheck.scripts.docker_commands import count_devices
 from envcheck.scripts.jobs.launch_values import explain_invalid_nodes, explain_invalid_processes
 from envcheck.vendors import VENDORS
@@ -22,6 +24,8 @@ _GPUS = re.compile(
 
 def find_too_many_processes(context: LintContext) -> Iterator[Remark]:
     yield from find_wrong_visible_count(context)
+    yield from _find_tasks_without_device(context)
+    yield from find_pod_processes(context)
     for job in context.jobs:
         if job.is_training and (impossible := explain_invalid_nodes(job)):
             yield fail(job.find_launch_value("nodes") or job, impossible, _("Write a number in this range."))
@@ -29,6 +33,7 @@ def find_too_many_processes(context: LintContext) -> Iterator[Remark]:
             yield fail(job.find_launch_value("processes") or job, impossible, _("Use one process for each device."))
             continue
         yield from _compare_tasks(job)
+        yield from _find_lone_launcher(job)
         given = _count_requested_cards(job)
         if given and job.is_training and (job.processes_per_node or 0) > given:
             seen = _(
@@ -57,6 +62,7 @@ def find_too_many_processes(context: LintContext) -> Iterator[Remark]:
 
 
 _TASKS, _NODES = (re.compile(rf"(?:{words})[= ]?(\d{{1,4}})(?=\s|$)") for words in ("--ntasks-per-node", "--nodes|-N"))
+_OWN_COUNT = re.compile(r"\s(?:-n|--ntasks|-N|--nodes)[= \d]")
 _SHARING = ("torchrun", "torch.distributed.launch", "torch.distributed.run", "accelerate", "deepspeed")
 
 
@@ -65,8 +71,8 @@ def _compare_tasks(job: TrainingJob) -> Iterator[Remark]:
     if job.command.name != "srun" or job.launcher.name not in _SHARING or not job.is_training:
         return
     words = " ".join(job.command.list_texts()[:30])
-    head = " ".join(text for _unused, _unused, text in job.script.comments if text.startswith("#SBATCH"))
-    if re.search(r"\s(?:-n|--ntasks|-N|--nodes)[= \d]", words):
+    head = _join_head(job.script)
+    if _OWN_COUNT.search(words):
         return
     tasks = _TASKS.findall(words) or _TASKS.findall(head)
     if tasks and int(tasks[-1]) > 1 and (job.processes_per_node or 0) > 1:
@@ -96,9 +102,65 @@ def _compare_tasks(job: TrainingJob) -> Iterator[Remark]:
             yield warn(place, seen, do)
 
 
+_REMOTE = re.compile(r"\b(?:srun|ssh|pdsh|clush|mpirun|mpiexec|parallel)\b")
+
+
+def _find_lone_launcher(job: TrainingJob) -> Iterator[Remark]:
+    """Find a launcher of several nodes that the batch script starts without srun: on the first node only."""
+    nodes, count = _NODES.findall(_join_head(job.script)), job.node_count or 0
+    if not nodes or count < 2 or int(nodes[-1]) < 2 or not job.is_training or job.launcher.name not in _SHARING[:3]:
+        return
+    if not _REMOTE.search(job.script.block.raw.decode("utf-8", "replace")):
+        seen = _("Slurm runs the batch script on the first node only, but the job waits for {count} nodes", count=count)
+        yield fail(job.find_launch_value("nodes") or job, seen, _("Put srun before the launcher."))
+
+
+# Usual options of sbatch, and those that are similar to them.
+_SBATCH = frozenset((
+    "nodes", "ntasks", "ntasks-per-node", "ntasks-per-gpu", "ntasks-per-core", "ntasks-per-socket", "cpus-per-task",
+    "cpus-per-gpu", "gpus-per-node", "gpus-per-task", "gpus-per-socket", "mem", "mem-per-cpu", "mem-per-gpu", "gres",
+    "gpus", "time", "time-min", "partition", "job-name", "output", "error", "nodelist", "nodefile", "exclude",
+    "exclusive", "account", "qos", "constraint",
+))  # fmt: skip
+
+
+def find_unknown_batch_options(context: LintContext) -> Iterator[Remark]:
+    """Find misspelt options in #SBATCH lines, which sbatch rejects."""
+    for script in context.scripts:
+        for start, end, text in script.comments:
+            found = re.match(r"#SBATCH\s+--([\w-]+)", text)
+            meant = find_similar_name(found[1], _SBATCH, 0.9) if found and found[1] not in _SBATCH else ""
+            if found and meant and not meant.startswith(found[1]):
+                seen = _("sbatch has no option --{name}: it rejects the script", name=found[1])
+                yield fail(ShellWord("", start, end), seen, _("Did you mean {meant}?", meant=f"--{meant}"))
+
+
 def _count_requested_cards(job: TrainingJob) -> int | None:
-    """Devices per node by srun's options, otherwise by the #SBATCH lines; the last one applies."""
-    words = " ".join(job.command.list_texts()) if job.command.name == "srun" else ""
-    head = " ".join(text for _unused, _unused, text in job.script.comments if text.startswith("#SBATCH"))
-    found = _GPUS.findall(words) or _GPUS.findall(head)
+    return _read_last_number(_GPUS, job.script, job.command)
+
+
+def _read_last_number(pattern: re.Pattern[str], script: ShellScript, command: ShellCommand) -> int | None:
+    """A number per node by srun's options, otherwise by the #SBATCH lines; the last one applies."""
+    words = " ".join(command.list_texts()) if command.name == "srun" else ""
+    found = pattern.findall(words) or pattern.findall(_join_head(script))
     return int(found[-1]) if found else None
+
+
+def _join_head(script: ShellScript) -> str:
+    """The #SBATCH lines in one."""
+    return " ".join(text for _unused, _unused, text in script.comments if text.startswith("#SBATCH"))
+
+
+def _find_tasks_without_device(context: LintContext) -> Iterator[Remark]:
+    """Find programs of which srun starts more processes on each node than the job has devices there."""
+    for script, command in context.find_commands("srun"):
+        if not starts_python_tasks(command) or _OWN_COUNT.search(" ".join(command.list_texts()[:30])):
+            continue
+        given, tasks = (_read_last_number(each, script, command) for each in (_GPUS, _TASKS))
+        if given and tasks and tasks > given:
+            seen = _(
+                "the job starts {processes} processes on each node, but requests {given} devices from Slurm",
+                processes=tasks,
+                given=given,
+            )
+            yield warn(command.words[0], seen, _("Use at most {given}, or request more.", given=given))

@@ -10,6 +10,7 @@ from envcheck.core.lint.remark_builders import fail, warn
 from envcheck.core.lint.script_model import Remark
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import NOTHING, _
+from envcheck.lint.rules.training.constraints import list_program_calls
 from envcheck.scripts.jobs.option_names import NAMES
 from envcheck.scripts.jobs.value_reader import MOST, explain_number
 
@@ -19,6 +20,7 @@ _ADAPTERS = ("lora", "dora")
 
 def find_impossible_numbers(context: LintContext) -> Iterator[Remark]:
     """Find sizes below 1 or far above any possible one, and a training of no epoch."""
+    yield from _find_wrong_shares(context)
     for job in context.jobs:
         if not job.is_training:
             continue
@@ -32,6 +34,17 @@ def find_impossible_numbers(context: LintContext) -> Iterator[Remark]:
         epochs = job.find_option(*EPOCHS)
         if epochs is not None:
             yield from _judge_epochs(job, epochs)
+
+
+def _find_wrong_shares(context: LintContext) -> Iterator[Remark]:
+    """Find shares of the device memory for vLLM and SGLang that are no part of it."""
+    for call in list_program_calls(context):
+        for given in call.options:
+            number = parse_float(given.value)
+            if given.python_name.endswith("gpu_memory_utilization") and number is not None and not 0 < number <= 1:
+                seen = _("{option} {value}: expected a number above 0, and 1 at most", option=given.python_name,
+                         value=given.value)  # fmt: skip
+                yield fail(locate_option(given), seen, _("Write a number in this range."))
 
 
 def _is_unused(job: TrainingJob, name: str, given: GivenOption) -> bool:

@@ -9,7 +9,7 @@ from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.remark_builders import fail, warn_or_fail
 from envcheck.core.lint.script_model import UNKNOWN, ConfigEntry, Remark, ShellWord
 from envcheck.core.messages import NOTHING, Message, _
-from envcheck.lint.rules.training.option_schemas import find_config_options
+from envcheck.lint.rules.training.option_schemas import find_config_options, find_program_options
 
 # Arguments of transformers and LLaMA-Factory that have the same type in all versions.
 _NUMBERS = frozenset(
@@ -34,6 +34,8 @@ _NUMBERS = frozenset(
         "max_seq_len",
         "max_samples",
         "val_size",
+        "pref_beta",
+        "save_total_limit",
         "split_dataset_ratio",
         "preprocessing_num_workers",
         "tensor_parallel_degree",
@@ -63,6 +65,7 @@ _OWN = ("llamafactory", "paddle", "swift")
 
 def find_wrong_value_types(context: LintContext) -> Iterator[Remark]:
     """Find values of the wrong type; only for keys in the trainer's option list."""
+    yield from _find_wrong_numbers(context)
     for config in context.configs:
         kit = find_config_options(context, config) if config.family in _OWN else None
         for entry in config.entries if kit else ():
@@ -92,6 +95,20 @@ def find_wrong_value_types(context: LintContext) -> Iterator[Remark]:
                         wanted=wanted,
                     )
                 yield warn_or_fail(sure, place, seen, _("Write {wanted}.", wanted=wanted))
+
+
+def _find_wrong_numbers(context: LintContext) -> Iterator[Remark]:
+    """The same on a command line: numbers with a unit or a comma."""
+    for job in context.jobs:
+        kit = find_program_options(context, job)
+        for given in job.options if kit else ():
+            text = given.value or ""
+            if kit is None or given.key or given.python_name not in _NUMBERS or not kit.has_option(given.name):
+                continue
+            if re.fullmatch(r"[\d.,]*\d[\d.,]*[A-Za-z%]?", text) and not re.fullmatch(r"\d*\.?\d*", text):
+                seen = _("{key} is {value}: the trainer expects {wanted}, and exits", key=given.python_name,
+                         value=text[:40], wanted=_("a number"))  # fmt: skip
+                yield fail(given.values[0], seen, _("Write {wanted}.", wanted=_("a number")))
 
 
 def _name_expected_type(entry: ConfigEntry) -> Message:

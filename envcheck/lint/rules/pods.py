@@ -1,0 +1,135 @@
+"""Rules about the pods of Kubernetes: the devices and the shared memory that a container gets, and what it starts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from envcheck.core.lint.context import LintContext
+from envcheck.core.lint.remark_builders import fail, warn
+from envcheck.core.lint.script_model import Remark, ShellWord
+from envcheck.core.lint.training_job import TrainingJob
+from envcheck.core.messages import _, verbatim
+from envcheck.lint.rules.containers import (
+    LEAST_SHM_MIB,
+    find_containers_without_devices,
+    find_small_container_memory,
+    parse_size_mib,
+)
+from envcheck.lint.rules.manifests import Fields, find_pods, read_items
+from envcheck.scripts.config_files import parse_yaml_tree
+from envcheck.scripts.interpreter.embedded_shell import ShellPieces, walk_container_shell
+from envcheck.scripts.interpreter.yaml_nodes import YamlReader
+from envcheck.scripts.interpreter.yaml_shell import append_shell
+from envcheck.scripts.shell_state import ShellState
+from envcheck.scripts.training_jobs import find_jobs
+from launch.catalogue.schedulers import list_kubernetes_resources
+
+
+@dataclass(frozen=True)
+class PodContainer:
+    """A container of a pod with devices: their number, and the nodes around it."""
+
+    reader: YamlReader
+    pod: Fields
+    fields: Fields
+    devices: int
+    limit: ShellWord
+
+
+def _list_pod_containers(context: LintContext) -> Iterator[PodContainer]:
+    """Yield the containers whose number of devices is known."""
+    resources = frozenset().union(*list_kubernetes_resources())
+    for config in context.configs:
+        if config.family != "kubernetes" or config.error:
+            continue
+        text = config.block.raw.decode("utf-8", "replace")
+        root, _problem = parse_yaml_tree(text)
+        reader = YamlReader(config.block, text)
+        for pod in find_pods(reader, root) if root is not None else ():
+            for node in read_items(pod, "containers"):
+                yield from _read_container(reader, pod, node, resources)
+
+
+def _read_container(reader: YamlReader, pod: Fields, node: Any, resources: frozenset[str]) -> Iterator[PodContainer]:
+    fields = reader.read_fields(node)
+    limits = fields
+    for name in ("resources", "limits"):
+        limits = reader.read_fields(limits[name][1]) if name in limits else {}
+    for name in resources.intersection(limits):
+        value = limits[name][1]
+        if value.id == "scalar" and re.fullmatch(r"[1-9]\d{0,3}", value.value):
+            yield PodContainer(reader, pod, fields, int(value.value), reader.make_word(value))
+    if limits and not any("/" in name for name in limits) and "name" in fields:
+        yield PodContainer(reader, pod, fields, 0, reader.make_word(fields["name"][1]))
+
+
+def _list_jobs(container: PodContainer) -> list[TrainingJob]:
+    """The trainings that its command starts; variables of the pod are unknown."""
+    pieces, argv = ShellPieces(), list[str]()
+    for name in ("command", "args"):
+        if name in container.fields:
+            pieces = append_shell(container.reader, pieces, argv, container.fields[name][1])
+    return find_jobs(walk_container_shell(pieces.make_block(container.limit.start), ShellState()), ())
+
+
+def find_pod_processes(context: LintContext) -> Iterator[Remark]:
+    """Find launchers that start more processes than their container has devices."""
+    for container in _list_pod_containers(context):
+        for job in _list_jobs(container):
+            processes = job.processes_per_node or 0
+            if job.is_training and processes > container.devices > 0:
+                seen = _("the job starts {processes} processes, but the container gets {cards} devices",
+                         processes=processes, cards=container.devices)  # fmt: skip
+                do = _("Use at most {cards}, or pass more devices to the container.", cards=container.devices)
+                yield fail(job.find_launch_value("processes") or container.limit, seen, do)
+
+
+def find_missing_devices(context: LintContext) -> Iterator[Remark]:
+    """Find containers that train and get no devices."""
+    yield from find_containers_without_devices(context)
+    for container in _list_pod_containers(context) if context.device != "cpu" else ():
+        if not container.devices and any((job.processes_per_node or 0) > 1 for job in _list_jobs(container)):
+            seen = _("the container gets no devices: a training finds none in it")
+            yield warn(container.limit, seen, _("Request them under resources.limits."))
+
+
+def find_small_shared_memory(context: LintContext) -> Iterator[Remark]:
+    """Find containers with devices and the engine's default of shared memory, or little more."""
+    yield from find_small_container_memory(context)
+    for container in _list_pod_containers(context):
+        ipc = container.pod.get("hostIPC")
+        if container.devices < 2 or (ipc is not None and ipc[1].value == "true"):
+            continue
+        mounts = [container.reader.read_fields(each) for each in read_items(container.fields, "volumeMounts")]
+        if "volumeMounts" in container.fields and container.fields["volumeMounts"][1].id != "sequence":
+            continue
+        own = next((each for each in mounts if _read_scalar(each, "mountPath").rstrip("/") == "/dev/shm"), None)
+        if own is None:
+            seen = _(
+                "{name} is missing: the default 64 MB of shared memory is too small for data loaders and collectives",
+                name="/dev/shm",
+            )
+            do = _("Mount a volume with {volume} at /dev/shm.", volume="emptyDir: {medium: Memory}")
+            yield warn(container.limit, seen, do)
+        else:
+            yield from _judge_size(container, _read_scalar(own, "name"))
+
+
+def _judge_size(container: PodContainer, name: str) -> Iterator[Remark]:
+    """The limit of the volume."""
+    for volume in read_items(container.pod, "volumes"):
+        fields = container.reader.read_fields(volume)
+        if _read_scalar(fields, "name") == name and "emptyDir" in fields:
+            given = container.reader.read_fields(fields["emptyDir"][1]).get("sizeLimit")
+            word = container.reader.make_word(given[1]) if given and given[1].id == "scalar" else None
+            size = parse_size_mib(word.text) if word is not None else None
+            if word is not None and size is not None and size < LEAST_SHM_MIB:
+                seen = _("{size} of shared memory is too small for data loaders and collectives", size=word.text)
+                yield warn(word, seen, verbatim("sizeLimit: 64Gi"))
+
+
+def _read_scalar(fields: Fields, name: str) -> str:
+    return str(fields[name][1].value) if name in fields and fields[name][1].id == "scalar" else ""
