@@ -62,7 +62,7 @@ def find_regime(job: PlannedJob) -> str:
         return EXPERTS if tensors else ROUTED
     if several and not job.meter_known:
         return UNSPECIFIED
-    if is_divided(job) or reads_gaps(job):
+    if (is_divided(job) or reads_gaps(job)) and (several or not tensors or "activations" in job.offload):
         return MOVED if not several else DIVIDED if tensors else COMPLEX
     if several:
         return REPLICAS if tensors else PLAIN
