@@ -42,7 +42,7 @@ def test_known_settings_have_the_narrower_bounds() -> None:
     assert intervals.find_residuals(make_job(framework="torchtitan")) == found["assumed"]
     vague = (intervals.ROUTED, intervals.UNSPECIFIED)
     widths = {name: one.high - one.low for name, one in found.items() if name not in vague}
-    assert widths[intervals.WHOLE] == min(widths.values()) < 0.13
+    assert widths[intervals.WHOLE] == min(widths.values()) < 0.12
     assert widths[intervals.ASSUMED] == max(widths.values())
 
 
@@ -68,7 +68,7 @@ def test_readings_of_one_card_have_bounds_of_their_own() -> None:
         ({"metric": ""}, "unspecified"),
         ({"metric": "unspecified", "sharding": "zero3"}, "unspecified"),
         ({"cards": "1", "sharding": "none"}, "whole"),
-        ({"cards": "1", "sharding": "none", "metric": ""}, "whole"),
+        ({"cards": "1", "sharding": "none", "metric": ""}, "quantised"),
         ({"cards": "1", "sharding": "none", "metric": "max_allocated"}, "whole"),
         ({"cards": "1", "sharding": "none", "method": "qlora"}, "quantised"),
         ({"cards": "1", "sharding": "none", "method": "qlora", "metric": "max_allocated"}, "whole"),
@@ -153,7 +153,6 @@ ROW = {
     "seq_len": "2048", "micro_batch": "1", "optimizer": "adamw", "lora_targets": "qv", "grad_accum": "1",
     "fused_ce": "0", "expandable_segments": "0", "recompute": "full", "metric": "smi",
 }  # fmt: skip
-BOUNDS = ("predicted_gib", "low_gib", "high_gib")
 
 
 def test_the_bounds_of_open_inputs_are_factors_of_the_extremes() -> None:
@@ -167,11 +166,12 @@ def test_the_bounds_of_open_inputs_are_factors_of_the_extremes() -> None:
     assert float(asked["low_gib"]) < float(most["low_gib"])
 
 
-def test_a_row_without_a_meter_has_the_bounds_of_the_vendor_tool() -> None:
-    """Readings that name no meter gave those bounds, so they are not widened once more."""
+def test_a_row_without_a_meter_has_wider_bounds_than_the_vendor_tool() -> None:
+    """It is predicted as the vendor's tool would read; its bounds come from readings that name no meter either."""
     asked, smi = (job_table.predict_row({**ROW, "metric": word}) for word in ("unspecified", "smi"))
+    width = {name: float(row["high_gib"]) - float(row["low_gib"]) for name, row in (("asked", asked), ("smi", smi))}
 
-    assert [asked[key] for key in BOUNDS] == [smi[key] for key in BOUNDS]
+    assert asked["predicted_gib"] == smi["predicted_gib"] and width["asked"] > 1.5 * width["smi"]
 
 
 @pytest.mark.parametrize(("framework", "is_open"), [("trl", True), ("litgpt 2024", False), ("unsloth", False)])
