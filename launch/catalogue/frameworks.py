@@ -66,7 +66,8 @@ class Framework:
 
     `loss`: unfused loss; `fused`: fused or chunked loss, which holds `fused_head` gradients of the head.
     `adapter`: weight, gradient and moments of an adapter;
-    `adapter_weight`: the part that stays with optimizer offload.  `lift`: embedding, head and norms of a quantised base
+    `adapter_weight`: the part that stays with optimizer offload; `half_adapters`: those of a quantised base are cast to
+    16 bit.  `lift`: embedding, head and norms of a quantised base
     model.  `step`: temporaries of the optimizer step per trained parameter.  `gathered`, `prefetch`, `bucket`,
     `subgroup`: parameters that sharded training holds unsharded, fetches in advance, in communication buckets (2
     bytes), and in fp32 in the optimizer's sub-group.  `units`: FSDP blocks held unsharded in the backward
@@ -96,6 +97,8 @@ class Framework:
     `compiled_fused`: bytes of the loss where the model is compiled, if that compiles the loss as well;
     `parallel_loss`: where tensor parallelism divides the vocabulary; else 0.  `prepares`: it calls PEFT's preparation
     of a quantised base itself, or never.
+    `sets_allocator`: it starts torch's allocator with expandable segments, in some releases.  `full_precision`: no
+    autocast, so it computes in the type of its weights.
     `spread`: relative uncertainty of its total activations.
     """
 
@@ -110,6 +113,7 @@ class Framework:
     fused_head: float
     adapter: float
     adapter_weight: float
+    half_adapters: bool
     lift: float
     step: float
     weight: float
@@ -165,6 +169,8 @@ class Framework:
     mask_bytes: float
     pair_loss: float
     flash_doubtful: bool
+    sets_allocator: bool
+    full_precision: bool
     ddp_copies: float
     half_master: float
     hidden_recompute: bool

@@ -15,10 +15,10 @@ from launch.memory.planned_job import PlannedJob
 from launch.memory.saved_activations import C
 
 FILE = frameworks.FILE.with_name("residuals.toml")
-# Regimes: whole layers on one card, and those with a quantised base of which more than tensors is read.  The others by
-# what a job has and whether tensors alone are read, or more: whole layers on several cards; parts divided over several
-# cards; a mixture of experts; on one card parts that are moved or gaps that are read; a dense model on several cards of
-# which nobody says what is read; assumed settings.
+# Regimes: whole layers on one card, and those with a quantised base of which more than tensors is read, or of which
+# nobody says what is read.  The others by what a job has and whether tensors alone are read, or more: whole layers on
+# several cards; parts divided over several cards; a mixture of experts; on one card parts that are moved or gaps that
+# are read; a dense model on several cards of which nobody says what is read; assumed settings.
 REGIMES = (
     "whole", "quantised", "replicas", "plain", "divided", "complex", "experts", "routed", "moved", "unspecified",
     "assumed",
@@ -62,11 +62,11 @@ def find_regime(job: PlannedJob) -> str:
         return EXPERTS if tensors else ROUTED
     if several and not job.meter_known:
         return UNSPECIFIED
-    if is_divided(job) or reads_gaps(job):
+    if (is_divided(job) or reads_gaps(job)) and (several or not tensors or "activations" in job.offload):
         return MOVED if not several else DIVIDED if tensors else COMPLEX
     if several:
         return REPLICAS if tensors else PLAIN
-    return QUANTISED if job.quant and not tensors else WHOLE
+    return QUANTISED if not tensors and (job.quant or not job.meter_known) else WHOLE
 
 
 def is_divided(job: PlannedJob) -> bool:

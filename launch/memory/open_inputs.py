@@ -57,7 +57,8 @@ def _fuse_optimizer(job: PlannedJob) -> tuple[PlannedJob, ...]:
 
 
 def _expand_segments(job: PlannedJob) -> tuple[PlannedJob, ...]:
-    return (replace(job, expandable=not job.expandable),)
+    """Expandable segments, where the framework may start the allocator with them; torch's default is off."""
+    return (replace(job, expandable=not job.expandable),) if job.framework.sets_allocator else ()
 
 
 def _size_buckets(job: PlannedJob) -> tuple[PlannedJob, ...]:
@@ -100,7 +101,9 @@ def _change_attention(job: PlannedJob) -> tuple[PlannedJob, ...]:
 def _wrap_in_autocast(job: PlannedJob) -> tuple[PlannedJob, ...]:
     """A loss in fp32, where a loop of one's own calls the model under autocast."""
     f = job.framework
-    return () if f.autocast or f.computes_loss else (replace(job, framework=replace(f, autocast=True)),)
+    if f.autocast or f.computes_loss or f.full_precision:
+        return ()
+    return (replace(job, framework=replace(f, autocast=True)),)
 
 
 def _has_own_loop(job: PlannedJob) -> bool:

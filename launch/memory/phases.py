@@ -225,7 +225,23 @@ def backward_terms(job: PlannedJob, p: StageParts, states: tuple[ModelStates, Mo
         for gradients, kept, activations in ((p.head_reduction, forward, p.kept), (p.last_reduction, now, ()))
         if gradients
     )
-    return find_larger(start, *reductions, *at_loss, *edges)
+    tied = (*state_terms(now), *held, (mark("layer gradients"), tied_gradient_bytes(job)))
+    return find_larger(start, *reductions, *at_loss, *edges, tied)
+
+
+def tied_gradient_bytes(job: PlannedJob) -> float:
+    """Return the bytes beside all gradients when the backward pass ends at an embedding that is the head as well.
+
+    autograd keeps the gradient of one use until that of the other comes, and adds them to a third tensor, or to the
+    first where autocast made it as a copy (torch/csrc/autograd/input_buffer.cpp; counted on torch).  Gradients of
+    earlier micro batches are one more.
+    """
+    m, x = job.model, job.layout
+    adds = job.trains_all and m.tied and job.sharding == "none" and x.pp == 1 and job.framework.kernels.as_published
+    if not adds or steps_in_backward(job.optimizer, job.framework.fused_step):
+        return 0.0
+    beside = 2 - (job.compute < job.precision.weight) + (not frees_gradients(job))
+    return beside * m.vocab * m.hidden * job.precision.gradient / x.tp
 
 
 def takes_one_batch(job: PlannedJob) -> bool:
@@ -252,9 +268,17 @@ def states_while_saving(job: PlannedJob, p: StageParts, now: ModelStates) -> Mod
 
 
 def optimizer_scratch_bytes(job: PlannedJob, p: StageParts) -> float:
-    """Return the temporary bytes of an optimizer over lists, a share of the moments; 0 for DeepSpeed and offload."""
+    """Return the temporary bytes of an optimizer over lists, a share of the moments; 0 for DeepSpeed and offload.
+
+    transformers' Adafactor goes tensor by tensor and holds four in fp32, three of fp32 weights: square, its sum with
+    unless they are fp32 copies of gradient and weight (transformers/optimization.py, Adafactor.step).
+    """
     away = "optimizer" in job.offload or "tensorwise" in job.offload
-    if job.sharding.startswith("zero") or away or not steps_by_lists(job.optimizer):
+    if job.sharding.startswith("zero") or away:
+        return 0.0
+    if "adafactor" in job.optimizer.lower() and job.trains_all and job.sharding == "none":
+        return (16.0 if job.precision.weight < 4.0 else 12.0) * job.model.largest_tensor / job.layout.tp
+    if not steps_by_lists(job.optimizer):
         return 0.0
     return job.framework.step * (p.states.moments if job.trains_all else p.scratch)
 

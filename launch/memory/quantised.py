@@ -8,6 +8,7 @@ HQQ 0.56.  Paddle's mix of weight-only int4 and int8 measured as about 0.55 (ERN
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from envcheck.core.errors import UsageError
 from envcheck.core.messages import _, join
@@ -57,6 +58,12 @@ def is_lifted(job: PlannedJob) -> bool:
     Not with FSDP, whose flat parameters have one type, nor in programs that load the base model themselves.
     """
     return job.quant in LIFTED and job.framework.lift == 4.0 and job.sharding != "fsdp"
+
+
+def cast_adapters(job: PlannedJob) -> PlannedJob:
+    """Return the job with adapters, their gradients and moments in 16 bit, where the framework casts them."""
+    casts = bool(job.quant) and job.framework.half_adapters
+    return replace(job, framework=replace(job.framework, adapter=8.0, adapter_weight=2.0)) if casts else job
 
 
 def base_weight_bytes(holding: ParameterShare, quant: str, lift: float, with_head: bool = False) -> tuple[float, float]:

@@ -41,8 +41,13 @@ SCORES_UP = 0.2
 
 
 def uncertainty_share(job: PlannedJob, term: str) -> float:
-    """Return the relative uncertainty of a term; that of activations depends on the framework."""
-    return job.framework.spread if term == "activations" else SHARES[term]
+    """Return the relative uncertainty of a term; that of activations depends on the framework.
+
+    Gathered layers are as certain as weights where FSDP keeps all of them from the forward to the backward pass.
+    """
+    if term == "activations":
+        return job.framework.spread
+    return SHARES["weights" if term == "gathered layers" and job.framework.keeps_weights else term]
 
 
 def context_excess(job: PlannedJob) -> float:

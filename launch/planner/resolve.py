@@ -185,7 +185,7 @@ def draft_planned_job(machine: PlannedMachine, model_name: str, method: str, ask
     )
     job = replace(job, assumed=(*assumed, *devices.assumed_links(job.device, machine.cards)))
     check_contradictions(asked, method, machine, trains_all)
-    return job
+    return quantised.cast_adapters(job)
 
 
 def refuse_illegal(job: PlannedJob) -> None:

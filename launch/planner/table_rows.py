@@ -17,7 +17,8 @@ from launch.catalogue.architecture import Model
 from launch.catalogue.frameworks import Framework
 from launch.memory import open_inputs
 from launch.memory.planned_job import Adapter, ParallelLayout, PlannedJob, Precision, Recompute, adapt_model
-from launch.memory.quantised import is_lifted
+from launch.memory.quantised import cast_adapters, is_lifted
+from launch.memory.saved_activations import C
 from launch.memory.states import moment_bytes
 from launch.planner import option_words, row_models
 from launch.planner.row_words import ADAPTED, FULL_RECOMPUTE, NONE, SAVED, UNSAID, VOCABULARIES
@@ -158,7 +159,8 @@ def parse_precision(row: Row, f: Framework) -> Precision:
     gradient = BYTES.get((row.get("grad_dtype") or "").strip().lower(), 4.0 if weight == 4.0 else f.gradient)
     if weight == 1.0:
         gradient = min(gradient, 2.0)  # fp8 weights (ERNIE's FP8 recipe on 16 cards): 16-bit gradients
-    return Precision(weight, gradient, master, moment_bytes(row.get("optimizer") or "adamw", weight, master))
+    compute = weight if f.full_precision else C
+    return Precision(weight, gradient, master, moment_bytes(row.get("optimizer") or "adamw", weight, master), compute)
 
 
 def repeats_shards(row: Row) -> bool:
@@ -351,4 +353,4 @@ def build_row_job(row: Row) -> PlannedJob:
         framework_known=has_known_loop(row),
         **parse_training(row, model),
     )
-    return prepare_base(job)
+    return cast_adapters(prepare_base(job))

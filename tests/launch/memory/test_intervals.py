@@ -68,7 +68,7 @@ def test_readings_of_one_card_have_bounds_of_their_own() -> None:
         ({"metric": ""}, "unspecified"),
         ({"metric": "unspecified", "sharding": "zero3"}, "unspecified"),
         ({"cards": "1", "sharding": "none"}, "whole"),
-        ({"cards": "1", "sharding": "none", "metric": ""}, "whole"),
+        ({"cards": "1", "sharding": "none", "metric": ""}, "quantised"),
         ({"cards": "1", "sharding": "none", "metric": "max_allocated"}, "whole"),
         ({"cards": "1", "sharding": "none", "method": "qlora"}, "quantised"),
         ({"cards": "1", "sharding": "none", "method": "qlora", "metric": "max_allocated"}, "whole"),
@@ -78,12 +78,16 @@ def test_readings_of_one_card_have_bounds_of_their_own() -> None:
         ({"sharding": "none", "tp": "8"}, "assumed"),  # torchtitan computes in fp32 there
         ({"offload": "params"}, "complex"),
         ({"cards": "1", "sharding": "none", "offload": "optimizer"}, "moved"),
+        ({"cards": "1", "sharding": "none", "offload": "optimizer", "metric": "max_allocated"}, "whole"),
         ({"model": "mixtral-8x7b"}, "routed"),
         ({"model": "mixtral-8x7b", "metric": "max_allocated"}, "experts"),
         ({"seq_kind": "longest_sample"}, "complex"),
         ({"seq_kind": "longest_sample", "cards": "1", "sharding": "none"}, "moved"),
         ({"seq_kind": "longest_sample", "metric": "max_allocated"}, "replicas"),
         ({"cards": "1", "sharding": "none", "offload": "activations"}, "moved"),
+        ({"cards": "1", "sharding": "none", "framework": "fp32 training loop", "weight_dtype": "fp32"}, "assumed"),
+        ({"cards": "1", "sharding": "none", "framework": "training loop", "weight_dtype": "fp32"}, "whole"),
+        ({"cards": "1", "sharding": "none", "offload": "activations", "metric": "max_allocated"}, "moved"),
         ({"framework": ""}, "assumed"),
         ({"framework": "somebody's own"}, "assumed"),
     ],
@@ -149,12 +153,12 @@ ROW = {
     "seq_len": "2048", "micro_batch": "1", "optimizer": "adamw", "lora_targets": "qv", "grad_accum": "1",
     "fused_ce": "0", "expandable_segments": "0", "recompute": "full", "metric": "smi",
 }  # fmt: skip
-BOUNDS = ("predicted_gib", "low_gib", "high_gib")
 
 
 def test_the_bounds_of_open_inputs_are_factors_of_the_extremes() -> None:
     """A row that does not name its allocator has the low bound of one value, and the high one of the other."""
-    asked, most, least = (job_table.predict_row({**ROW, "expandable_segments": word}) for word in ("", "0", "1"))
+    row = {**ROW, "framework": "axolotl"}  # whose releases differ; torch's own default is known
+    asked, most, least = (job_table.predict_row({**row, "expandable_segments": word}) for word in ("", "0", "1"))
     factors = intervals.load_residuals()["whole"]
 
     assert asked["predicted_gib"] == most["predicted_gib"] and asked["high_gib"] == most["high_gib"]
@@ -162,11 +166,12 @@ def test_the_bounds_of_open_inputs_are_factors_of_the_extremes() -> None:
     assert float(asked["low_gib"]) < float(most["low_gib"])
 
 
-def test_a_row_without_a_meter_has_the_bounds_of_the_vendor_tool() -> None:
-    """Readings that name no meter gave those bounds, so they are not widened once more."""
+def test_a_row_without_a_meter_has_wider_bounds_than_the_vendor_tool() -> None:
+    """It is predicted as the vendor's tool would read; its bounds come from readings that name no meter either."""
     asked, smi = (job_table.predict_row({**ROW, "metric": word}) for word in ("unspecified", "smi"))
+    width = {name: float(row["high_gib"]) - float(row["low_gib"]) for name, row in (("asked", asked), ("smi", smi))}
 
-    assert [asked[key] for key in BOUNDS] == [smi[key] for key in BOUNDS]
+    assert asked["predicted_gib"] == smi["predicted_gib"] and width["asked"] > 1.5 * width["smi"]
 
 
 @pytest.mark.parametrize(("framework", "is_open"), [("trl", True), ("litgpt 2024", False), ("unsloth", False)])

@@ -253,6 +253,18 @@ def test_models_compute_their_loss_in_fp32() -> None:
     assert "autocast" not in [one.name for one, _others in open_inputs.list_alternatives(job)]
 
 
+@pytest.mark.parametrize("loop", ["training loop", "loop with labels"])
+def test_a_loop_in_fp32_computes_in_the_type_of_its_weights(loop: str) -> None:
+    """Its activations have 4 bytes an element, and the attention kernel is open: FlashAttention has none for fp32."""
+    row = {"model": "gpt2", "cards": "1", "weight_dtype": "fp32", "seq_len": "1024"}
+    plain, whole = (table_rows.build_row_job({**row, "framework": word}) for word in (loop, f"fp32 {loop}"))
+    opened = {one.name for one, _others in open_inputs.list_alternatives(whole)}
+
+    assert (plain.compute, whole.compute) == (2.0, 4.0)
+    assert whole.framework.computes_loss == plain.framework.computes_loss
+    assert "attention" in opened and not opened & {"autocast", "mixed_precision"}
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [({"framework": "trl"}, (6, 10)), ({"weight_dtype": "fp16"}, (6, 8)), ({"method": "qlora"}, (4, 12))],
@@ -657,21 +669,58 @@ def test_gradients_of_adapters_stay_with_offloaded_activations() -> None:
 
 @pytest.mark.parametrize(
     ("optimizer", "temporaries", "gradients"),
-    [("adamw", 1, 1), ("adamw_bnb_8bit", 0, 1), ("adamw_torch_fused", 0, 1), ("adafactor", 0, 1),
+    [("adamw", 2.0, 1), ("adamw_bnb_8bit", 0, 1), ("adamw_torch_fused", 0, 1), ("adafactor", 16.0, 1),
      ("adamw_layerwise", 0, 0)],
 )  # fmt: skip
-def test_steps_of_optimizers(optimizer: str, temporaries: int, gradients: int) -> None:
-    """torch's optimizers over lists have temporaries; others go parameter by parameter, some as gradients arrive."""
+def test_steps_of_optimizers(optimizer: str, temporaries: float, gradients: int) -> None:
+    """torch's optimizers over lists have temporaries; others go parameter by parameter, some as gradients arrive.
+
+    Adafactor has four of its largest tensor in fp32.
+    """
     row = {"model": "llama-3-8b", "method": "full", "cards": "1", "framework": "trainer", "seq_len": "128"}
     job = table_rows.build_row_job({**row, "optimizer": optimizer, "master_weights": "0", "grad_accum": "1"})
     step = dict(phases.list_phases(job, 0)[3].terms)
 
-    assert bool(step["step temporaries"]) == temporaries
+    lists = optimizer == "adamw"
+    assert step["step temporaries"] == temporaries * (job.model.params if lists else job.model.largest_tensor)
     assert (step["gradients"] == 2 * job.model.params) == gradients
     highest = max(phase.total for phase in phases.list_phases(job, 0)) + meter.workspace_bytes(job)
     assert phases.bytes_after_step(job, build_stage_parts(job, 0)) <= highest
     settled = [one.name for one, _others in open_inputs.list_alternatives(replace(job, open_inputs={"optimizer"}))]
-    assert settled == ["optimizer"] * temporaries
+    assert settled == ["optimizer"] * lists
+
+
+@pytest.mark.parametrize(
+    ("given", "beside"),
+    [({}, 2), ({"weight_dtype": "fp32"}, 1), ({"grad_accum": "2"}, 3), ({"model": "llama-3-8b"}, 0),
+     ({"method": "lora"}, 0), ({"optimizer": "adamw_layerwise"}, 0), ({"framework": "Megatron-LM"}, 0)],
+)  # fmt: skip
+def test_gradients_of_a_tied_matrix(given: dict[str, str], beside: int) -> None:
+    """The gradients of embedding and head, and their sum, exist at the same time: counted on torch."""
+    row = {"model": "qwen2.5-1.5b", "method": "full", "cards": "1", "framework": "trainer", "seq_len": "128",
+           "master_weights": "0", "grad_accum": "1", "optimizer": "adamw", **given}  # fmt: skip
+    job = table_rows.build_row_job(row)
+    matrix = job.model.vocab * job.model.hidden * job.precision.gradient
+
+    assert phases.tied_gradient_bytes(job) == beside * matrix
+    if beside == 2:
+        last = dict(phases.list_phases(replace(job, seq_len=16), 0)[2].terms)
+        assert (last["gradients"], last["layer gradients"]) == (2 * job.model.params, 2 * matrix)
+
+
+def test_adapters_of_a_quantised_base_in_trl() -> None:
+    """SFTTrainer casts adapters of a quantised base to 16 bit since 0.26, and its loss holds chunks of 256 tokens."""
+    row = {"model": "llama-3-8b", "method": "qlora", "cards": "1", "framework": "TRL 1.14", "seq_len": "2048",
+           "recompute": "full", "fused_ce": "1"}  # fmt: skip
+
+    def adapters(**other: str) -> float:
+        return dict(phases.list_phases(table_rows.build_row_job({**row, **other}), 0)[3].terms)["adapters"]
+
+    assert adapters(framework="TRL") == 2 * adapters()
+    assert adapters(method="lora") == adapters(method="lora", framework="TRL")
+    job = table_rows.build_row_job(row)
+    chunks = loss.loss_bytes(job) - 2 * job.model.hidden * job.tokens
+    assert chunks == 18 * 256 * job.model.vocab
 
 
 def test_modules_of_selective_recompute() -> None:
@@ -828,6 +877,27 @@ def test_an_output_object_keeps_logits_in_the_backward_pass(framework: str, quan
 
     assert backward["attention scores"] == 0  # the recomputed layer has them: its backward pass is the peak
     assert backward["logits and loss"] == each * job.model.vocab * job.tokens
+
+
+@pytest.mark.parametrize(("framework", "is_open"), [("trl", True), ("llm-foundry", False), ("llama-recipes", False)])
+def test_unsharded_gradients_of_a_framework_that_accumulates_whole(framework: str, is_open: bool) -> None:
+    """Composer and llama-recipes have no no_sync under FSDP: the number of micro batches changes no gradients."""
+    row = {"model": "llama-2-7b", "sharding": "fsdp", "cards": "8", "seq_len": "2048", "recompute": "full"}
+    job = table_rows.build_row_job({**row, "framework": framework})
+    changes = [others for one, others in open_inputs.list_alternatives(job) if one.name == "grad_accum"]
+    most = max(verdict.find_peak(other) for others in changes for other in others)
+
+    assert (most > 1.5 * verdict.find_peak(job)) == is_open
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_gathered_layers_that_stay_are_as_certain_as_weights(keeps: bool) -> None:
+    """SHARD_GRAD_OP gathers every layer once: no number of layers at a time is uncertain."""
+    job = table_rows.build_row_job({"model": "llama-2-7b", "sharding": "fsdp", "cards": "8", "framework": "trl"})
+    job = replace(job, framework=replace(job.framework, keeps_weights=keeps))
+
+    shares = [uncertainty.uncertainty_share(job, term) for term in ("weights", "gathered layers")]
+    assert (shares[0] == shares[1]) == keeps
 
 
 def test_a_cublas_workspace_for_each_thread() -> None:
