@@ -43,7 +43,7 @@ _PHASE = re.compile(r"backward\(|\.(?:compute_metrics|preprocess_logits_for_metr
 _BY_PHASE = ("memory_", "own_metrics", "unset_before_training", "data_parallel")
 # Entries that say more than a form, unless it begins so.
 _ONLY_AS: Mapping[str, str | tuple[str, ...]] = {
-    "python.submodule": "imported_part",
+    "python.submodule": ("imported_part", "stored_object"),
     "model.ragged": "own_metrics",
     "model.missing_file": "missing_folder",
     "memory.card": "memory_",
@@ -71,6 +71,7 @@ _WEIGHT = re.compile(
 )  # no setting
 MOST_NAMES = 6
 SHORT_MESSAGE = 100  # characters; to a message that is shorter, its further lines are added
+_REPR = re.compile(r"<[^<>\n]{1,200}>")  # of an object: its parts are no settings
 _CLOSING = {"]": "[", ")": "(", "}": "{"}  # closing and opening brackets
 
 
@@ -142,7 +143,7 @@ def _trim_sentence(text: str) -> str:
 
 def _list_quoted_names(message: str) -> list[str]:
     """The names that the message quotes, each once; those of weights are no settings."""
-    names = dict.fromkeys(next(filter(None, found)) for found in _QUOTED.findall(message))
+    names = dict.fromkeys(next(filter(None, found)) for found in _QUOTED.findall(_REPR.sub("", message)))
     return [name for name in names if not _WEIGHT.search(name)][:MOST_NAMES]
 
 

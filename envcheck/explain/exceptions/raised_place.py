@@ -26,7 +26,7 @@ _PASSING = re.compile(
     r"|/datasets/utils/py_utils\.py|/ray/_private/|/ray/(?:actor|util)\b|/torch/_utils\.py"
 )
 _RAISES = re.compile(r"^raise (?:self\.)?_?(?:value|exception|result|exc)\b")
-_ATTRIBUTE = ", in __getattr__"
+_ATTRIBUTE = (", in __getattr__", ", in __getattribute__")
 # Frames that import for their caller: Python's own, and the hooks that packages put in place of `import`.
 _IMPORTING = re.compile(
     r"(?:<frozen importlib|/importlib/__init__\.py)|, in \w{0,30}_import(?:_hook|__)?$|import_hooks?\.py:\d{1,7}, in "
