@@ -892,6 +892,14 @@ def test_message_of_a_late_import() -> None:
             "frob_size is 7, below frob_min, which is 9",
         ),
         (
+            "torch/_dynamo/utils.py",
+            (
+                "torch._dynamo.exc.TorchRuntimeError: Dynamo failed to run FX node: call_function frob(*(7,)): got "
+                "ValueError('frob_size (7) must be at least frob_min (9)')",
+            ),
+            "frob_size is 7, below frob_min, which is 9",
+        ),
+        (
             "xoscar/pool.py",
             ("ValueError: [address=192.0.2.7:4567, pid=77] frob_size (7) must be at least frob_min (9)",),
             "frob_size is 7, below frob_min, which is 9",
