@@ -283,6 +283,12 @@ def _is_unpickled(fit: FittingForm) -> Values | None:
     return fit.groups if loads or fit.text.startswith("AttributeError") else None
 
 
+def _is_rewritten(fit: FittingForm) -> Values | None:
+    """A trainer that unsloth wrote fails: a key that it does not find is of the data, and an attribute says more."""
+    in_trainer = fit.values.get("place", "").startswith("Unsloth")
+    return None if in_trainer and fit.text.startswith(("KeyError", "AttributeError")) else fit.groups
+
+
 def _find_setting(kind: tuple[bool, bool], fit: FittingForm) -> Values | None:
     """The first setting that a release added or removed."""
     for name in _list_settings(fit.groups):
@@ -415,6 +421,7 @@ CONDITIONS: Mapping[str, Condition] = {
     "missing_part": _lacks_part,
     "none_setting": _names_none,
     "stored_object": _is_unpickled,
+    "rewritten_library": _is_rewritten,
     "removed_setting": partial(_find_setting, _REMOVED),
     "added_setting": partial(_find_setting, _ADDED),
     "bounded_setting": partial(_find_setting, _BOUNDED),
