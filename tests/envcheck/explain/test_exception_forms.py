@@ -923,6 +923,25 @@ def test_wrapped_message(folder: str, last: tuple[str, ...], said: str) -> None:
     assert found.evidence[0].text.startswith(last[0])
 
 
+@pytest.mark.parametrize(
+    ("file", "name"), [("tokenization_utils_base.py", "encoding_expected"), ("frob_utils.py", "in_library")]
+)
+def test_dictionary_in_place_of_a_tensor(file: str, name: str) -> None:
+    """What a tokenizer returns has no attributes of a tensor, and its exception has no message."""
+    lines = [
+        "Traceback (most recent call last):",
+        f'  File "{SITE}/transformers/generation/utils.py", line 7, in generate',
+        "    size = ids.shape[0]",
+        f'  File "{SITE}/transformers/{file}", line 9, in __getattr__',
+        "    raise AttributeError",
+        "AttributeError",
+    ]
+    found = explainer.build_report([explainer._scan_lines("log", lines)]).diagnoses[0]
+
+    assert found.name == f"exceptions.{name}"
+    assert "utils.py:7" in found.description
+
+
 def test_output_of_a_tool_in_a_message() -> None:
     """An exception whose message announces the output of a tool is explained by what the tool reports below it."""
     lines = [
