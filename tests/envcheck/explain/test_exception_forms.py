@@ -499,7 +499,8 @@ def test_notebook_traceback() -> None:
     new += ["File ~/lib/trl/data.py:7, in load(rows, count)", "      6 rows = []", "----> 7 return rows[0]", ""]
     old = ["IndexError      Traceback (most recent call last)", "/x/trl/data.py in load(rows)", "      6 rows = []"]
     old += ["----> 7 return rows[0]", ""]
-    for lines, place in ((new, "data.py:7"), (old, "data.py")):
+    own = [*new[:-1], "Cell In[2], line 7, in score(rows)", "      6 rows = []", "----> 7 return rows[0]", ""]
+    for lines, place in ((new, "data.py:7"), (old, "data.py"), (own, "Cell In[2]:7")):
         found = explainer.build_report([explainer._scan_lines("log", [*lines, "IndexError: list index out of range"])])
 
         assert found.raised is not None
