@@ -108,7 +108,8 @@ def explain_exception(
     if held := out_of_memory.describe_held_memory(text):
         values["held"] = held
     package = raised_place.find_class_package(values.get("function", "") or values.get("owner", ""))
-    if package and "package" not in groups and not _reads_itself(values):
+    is_of_class = raised_place.belong_together(values.get("package", ""), package)
+    if package and is_of_class and "package" not in groups and not _reads_itself(values):
         values |= {"package": package, "hint": raised_place.find_hint(package)}
     values.setdefault("pip", raised_place.name_pip_package(values.get("module", "") or values.get("package", "")))
     if values["pip"] and not raised_place.is_vendor_built(values["pip"]):

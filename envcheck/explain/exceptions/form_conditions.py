@@ -233,6 +233,7 @@ def _find_passed(source: str) -> str:
 def _name_passed(fit: FittingForm) -> Values:
     """Name who passes the argument, and to which package: from outside of it, or what the innermost frame calls."""
     called = called_function.find_package(fit.groups["function"], fit.groups["option"], fit.source)
+    called = called if raised_place.belong_together(fit.package, called) else fit.package
     handed_on = "**" in fit.source and called in ("", fit.package)
     if not fit.frames or handed_on or (called and called == fit.package):
         return {**fit.groups, "library": called or fit.package}
@@ -315,6 +316,8 @@ def _find_change(kind: tuple[bool, bool], fit: FittingForm) -> Values | None:
     change = api_changes.find_change(dict(fit.groups))
     if change is None or _find_broken_bounds(change, fit.installed) != kind:
         return None
+    if "module" not in fit.groups and not raised_place.belong_together(fit.package, change.package):
+        return None  # a class of the same name
     name = fit.groups.get("option") or fit.groups.get("name", "")
     return {**_describe_change(change, name, fit), **_describe_python(change, fit)}
 

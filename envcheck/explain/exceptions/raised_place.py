@@ -35,6 +35,7 @@ _IMPORTING = re.compile(
 _VENDOR_BUILT = re.compile(
     r"torch|paddle|triton|apex|flash[-_]attn|deepspeed|vllm|sglang|lmdeploy|transformer[-_]engine|mindspeed|megatron|xformers"
 )
+_NESTING = ("paddlenlp", "paddleformers")  # packages with folders that have the names of others
 _SOURCE_FOLDERS = ("src", "source", "lib")  # of a checkout that contains a package
 
 
@@ -67,7 +68,7 @@ def find_package(frame: str) -> str:
     if _STANDARD.search(path):
         return ""
     known = [part for part in path.split("/") if part in load_packages()]
-    return known[-1] if known else ""
+    return next((part for part in known if part in _NESTING), known[-1] if known else "")
 
 
 def find_raising_package(frames: Sequence[str]) -> str:
@@ -163,6 +164,11 @@ def list_fitting(package: str, others: Sequence[str] = ()) -> tuple[str, ...]:
         own = [name] if re.fullmatch(r"[\w.-]{1,60}", name) else []
         found |= dict.fromkeys(fits if isinstance(fits, list) and fits else own)
     return tuple(found)[:8]
+
+
+def belong_together(package: str, other: str) -> bool:
+    """Return whether some package has to fit both, or one of them is not known."""
+    return not other or package not in load_packages() or not set(list_fitting(package)).isdisjoint(list_fitting(other))
 
 
 def name_pip_package(module: str) -> str:
