@@ -136,7 +136,7 @@ def _trim_sentence(text: str) -> str:
 
     In a half-open interval, [0, 1), a bracket closes one of another kind.
     """
-    text = _TAIL.sub("", text.strip())
+    text = re.sub(r"\s{3,}", " ", _TAIL.sub("", text.strip()))
     while text[-1:] in _CLOSING and sum(map(text.count, _CLOSING)) > sum(map(text.count, _CLOSING.values())):
         text = text[:-1].rstrip()
     return text

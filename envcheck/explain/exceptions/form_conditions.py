@@ -258,7 +258,7 @@ def _lacks_part(fit: FittingForm) -> Values | None:
     name = fit.groups["name"]
     if "NoneType" in fit.text:
         found = re.search(rf"(?<![\w.])([A-Za-z_]\w{{1,40}})\.{re.escape(name)}\b", fit.source)
-        name = found[1] if found else ""
+        name = found[1] if found and found[1] != "datasets" else ""  # which is a usual name of a variable
     other = name if name in raised_place.load_packages() else raised_place.find_class_package(name)
     is_rewritten = "NameError" in fit.text and fit.package.startswith("unsloth")
     if not fit.package or other in ("", fit.package) or is_rewritten:

@@ -12,7 +12,9 @@ _BOXED_SOURCE = re.compile(r"^\s{0,8}[│|] ❱ {1,4}\d{1,9} (.{0,300})")
 # In a notebook: `File ~/lib/x.py:14, in main(a)`, `/lib/x.py in main(a)`, and the source line `---> 14 main()`; its own
 # cells: `Cell In[9], line 5, in score(a)`, without a function outside of one.
 _NOTEBOOK = re.compile(r"^File ([^\s:]{1,400}):(\d{1,9}), in ([\w.<>]{1,200})")
-_OLD_NOTEBOOK = re.compile(r"^\[?([~/][^\s\]]{1,400}\.py)(?:\]\(\S{0,200}\))? in ([\w.<>]{1,80})\(")
+_OLD_NOTEBOOK = re.compile(
+    r"^\[?([~/][^\s\]]{1,400}\.py|<ipython-input-[\w-]{1,60}>)(?:\]\(\S{0,200}\))? in ([\w.<>]{1,80})\("
+)
 _CELL = re.compile(r"^(Cell In ?\[\d{1,6}\]), line (\d{1,6})(?:, in ([\w.<>]{1,200}))?")
 _ARROW = re.compile(r"^-{1,8}> {0,4}\d{1,9} ?(.{0,300})")
 _NUMBERED = re.compile(r"^\d{1,9}(?:\s|$)")

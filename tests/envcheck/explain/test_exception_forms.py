@@ -500,7 +500,10 @@ def test_notebook_traceback() -> None:
     old = ["IndexError      Traceback (most recent call last)", "/x/trl/data.py in load(rows)", "      6 rows = []"]
     old += ["----> 7 return rows[0]", ""]
     own = [*new[:-1], "Cell In[2], line 7, in score(rows)", "      6 rows = []", "----> 7 return rows[0]", ""]
-    for lines, place in ((new, "data.py:7"), (old, "data.py"), (own, "Cell In[2]:7")):
+    cell = "[<ipython-input-9-a1b2>](https://localhost:8080/#) in score(rows)"
+    colab = [*old[:2], cell, *old[-2:]]
+    places = ("data.py:7", "data.py", "Cell In[2]:7", "<ipython-input-9-a1b2>")
+    for lines, place in zip((new, old, own, colab), places, strict=True):
         found = explainer.build_report([explainer._scan_lines("log", [*lines, "IndexError: list index out of range"])])
 
         assert found.raised is not None
