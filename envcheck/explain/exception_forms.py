@@ -43,7 +43,7 @@ _PHASE = re.compile(r"backward\(|\.(?:compute_metrics|preprocess_logits_for_metr
 _BY_PHASE = ("memory_", "own_metrics", "unset_before_training", "data_parallel")
 # Entries that say more than a form, unless it begins so.
 _ONLY_AS: Mapping[str, str | tuple[str, ...]] = {
-    "python.submodule": "imported_part",
+    "python.submodule": ("imported_part", "stored_object"),
     "model.ragged": "own_metrics",
     "model.missing_file": "missing_folder",
     "memory.card": "memory_",
@@ -71,6 +71,7 @@ _WEIGHT = re.compile(
 )  # no setting
 MOST_NAMES = 6
 SHORT_MESSAGE = 100  # characters; to a message that is shorter, its further lines are added
+_REPR = re.compile(r"<[^<>\n]{1,200}>")  # of an object: its parts are no settings
 _CLOSING = {"]": "[", ")": "(", "}": "{"}  # closing and opening brackets
 
 
@@ -107,7 +108,8 @@ def explain_exception(
     if held := out_of_memory.describe_held_memory(text):
         values["held"] = held
     package = raised_place.find_class_package(values.get("function", "") or values.get("owner", ""))
-    if package and "package" not in groups and not _reads_itself(values):
+    is_of_class = raised_place.belong_together(values.get("package", ""), package)
+    if package and is_of_class and "package" not in groups and not _reads_itself(values):
         values |= {"package": package, "hint": raised_place.find_hint(package)}
     values.setdefault("pip", raised_place.name_pip_package(values.get("module", "") or values.get("package", "")))
     if values["pip"] and not raised_place.is_vendor_built(values["pip"]):
@@ -134,7 +136,7 @@ def _trim_sentence(text: str) -> str:
 
     In a half-open interval, [0, 1), a bracket closes one of another kind.
     """
-    text = _TAIL.sub("", text.strip())
+    text = re.sub(r"\s{3,}", " ", _TAIL.sub("", text.strip()))
     while text[-1:] in _CLOSING and sum(map(text.count, _CLOSING)) > sum(map(text.count, _CLOSING.values())):
         text = text[:-1].rstrip()
     return text
@@ -142,7 +144,7 @@ def _trim_sentence(text: str) -> str:
 
 def _list_quoted_names(message: str) -> list[str]:
     """The names that the message quotes, each once; those of weights are no settings."""
-    names = dict.fromkeys(next(filter(None, found)) for found in _QUOTED.findall(message))
+    names = dict.fromkeys(next(filter(None, found)) for found in _QUOTED.findall(_REPR.sub("", message)))
     return [name for name in names if not _WEIGHT.search(name)][:MOST_NAMES]
 
 

@@ -35,6 +35,13 @@ _WRAPPERS = (
         "openai",
     ),
     (
+        re.compile(
+            r"^torch\._dynamo\.exc\.TorchRuntimeError: .{0,900}?: got (?P<type>\w{3,40})\((?P<quote>['\"])"
+            r"(?P<message>.{3,400}?)(?P=quote)\).{0,900}$"
+        ),
+        "torch",
+    ),
+    (
         re.compile(r"^(?P<type>[\w.]{3,80}): \[address=[\w.:]{3,60}, pid=\d{1,9}\] (?P<message>.{3,400})$"),
         "xoscar",
     ),

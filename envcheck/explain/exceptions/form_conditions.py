@@ -194,9 +194,13 @@ def _overrides_method(fit: FittingForm) -> Values | None:
     frames, function = fit.frames, fit.groups["function"]
     inner = raised_place.find_package(frames[-1]) if frames else ""
     owner = raised_place.find_class_package(function)
-    if not inner or not (_METHOD.match(function) or _calls_itself(function, fit.source)) or owner == inner:
+    if not inner or not (_METHOD.match(function) or _calls_itself(function, fit.source)):
         return None
     option = fit.groups.get("option") or _find_passed(fit.source)
+    if owner == inner:
+        # A class of another package has the same name, if it lacks what its base class gets.
+        same = "option" not in fit.groups and api_changes.find_passing_release(inner, option)
+        return {**fit.groups, "option": option, "package": inner, **_describe_passing(option, inner)} if same else None
     if not option or owner in raised_place.list_fitting(inner, []):
         return None  # a library that is built on the class's package calls it: nothing is replaced
     upgrade = {"upgrade": raised_place.name_pip_package(owner)} if owner else {}
@@ -229,6 +233,7 @@ def _find_passed(source: str) -> str:
 def _name_passed(fit: FittingForm) -> Values:
     """Name who passes the argument, and to which package: from outside of it, or what the innermost frame calls."""
     called = called_function.find_package(fit.groups["function"], fit.groups["option"], fit.source)
+    called = called if raised_place.belong_together(fit.package, called) else fit.package
     handed_on = "**" in fit.source and called in ("", fit.package)
     if not fit.frames or handed_on or (called and called == fit.package):
         return {**fit.groups, "library": called or fit.package}
@@ -249,18 +254,40 @@ def _is_required_since(fit: FittingForm) -> Values | None:
 
 
 def _lacks_part(fit: FittingForm) -> Values | None:
-    """The name is that of another package that a library imports, or of a class of it."""
+    """The name is that of another package that a library imports, or of a class of it; or the package is None."""
     name = fit.groups["name"]
+    if "NoneType" in fit.text:
+        found = re.search(rf"(?<![\w.])([A-Za-z_]\w{{1,40}})\.{re.escape(name)}\b", fit.source)
+        name = found[1] if found and found[1] != "datasets" else ""  # which is a usual name of a variable
     other = name if name in raised_place.load_packages() else raised_place.find_class_package(name)
-    if not fit.package or other in ("", fit.package):
+    is_rewritten = "NameError" in fit.text and fit.package.startswith("unsloth")
+    if not fit.package or other in ("", fit.package) or is_rewritten:
         return None
-    return {**fit.groups, "package": fit.package, "pip": raised_place.name_pip_package(other)}
+    return {**fit.groups, "package": fit.package, "part": other, "pip": raised_place.name_pip_package(other)}
 
 
 def _describe_passing(option: str, package: str) -> Values:
     """Return since which release the package passes the argument, and which release does not."""
     release = api_changes.find_passing_release(package, option)
     return {"passed": f"{package}>={release}", "requirement": f"{package}<{release}"} if release else {}
+
+
+def _names_none(fit: FittingForm) -> Values | None:
+    """A setting at the end of a call or condition is None only if the message is about going through it."""
+    goes_through = fit.text.rstrip().endswith(("iterable", ", not NoneType"))
+    return fit.groups if goes_through or not fit.groups.get("whole") else None
+
+
+def _is_unpickled(fit: FittingForm) -> Values | None:
+    """A class or module is missing where a stored object is read."""
+    loads = any(frame.endswith(", in find_class") for frame in fit.frames) or "pickle.load" in fit.source
+    return fit.groups if loads or fit.text.startswith("AttributeError") else None
+
+
+def _is_rewritten(fit: FittingForm) -> Values | None:
+    """A trainer that unsloth wrote fails: a key that it does not find is of the data, and an attribute says more."""
+    in_trainer = fit.values.get("place", "").startswith("Unsloth")
+    return None if in_trainer and fit.text.startswith(("KeyError", "AttributeError")) else fit.groups
 
 
 def _find_setting(kind: tuple[bool, bool], fit: FittingForm) -> Values | None:
@@ -289,6 +316,8 @@ def _find_change(kind: tuple[bool, bool], fit: FittingForm) -> Values | None:
     change = api_changes.find_change(dict(fit.groups))
     if change is None or _find_broken_bounds(change, fit.installed) != kind:
         return None
+    if "module" not in fit.groups and not raised_place.belong_together(fit.package, change.package):
+        return None  # a class of the same name
     name = fit.groups.get("option") or fit.groups.get("name", "")
     return {**_describe_change(change, name, fit), **_describe_python(change, fit)}
 
@@ -393,6 +422,9 @@ CONDITIONS: Mapping[str, Condition] = {
     "unexpected_argument": _name_passed,
     "required_since": _is_required_since,
     "missing_part": _lacks_part,
+    "none_setting": _names_none,
+    "stored_object": _is_unpickled,
+    "rewritten_library": _is_rewritten,
     "removed_setting": partial(_find_setting, _REMOVED),
     "added_setting": partial(_find_setting, _ADDED),
     "bounded_setting": partial(_find_setting, _BOUNDED),

@@ -9,9 +9,13 @@ _FRAME = re.compile(r'^\s{0,40}(?:> )?File "([^"]{1,400})", line (\d{1,9}), in (
 # In the boxes of rich: `│ /w/train.py:14 in main   │`, and the source line `│ ❱ 14 │   main()   │`.
 _BOXED = re.compile(r"^\s{0,8}[│|] ([^\s:]{1,400}):(\d{1,9}) in (\S{1,200})")
 _BOXED_SOURCE = re.compile(r"^\s{0,8}[│|] ❱ {1,4}\d{1,9} (.{0,300})")
-# In a notebook: `File ~/lib/x.py:14, in main(a)`, `/lib/x.py in main(a)`, and the source line `---> 14 main()`.
+# In a notebook: `File ~/lib/x.py:14, in main(a)`, `/lib/x.py in main(a)`, and the source line `---> 14 main()`; its own
+# cells: `Cell In[9], line 5, in score(a)`, without a function outside of one.
 _NOTEBOOK = re.compile(r"^File ([^\s:]{1,400}):(\d{1,9}), in ([\w.<>]{1,200})")
-_OLD_NOTEBOOK = re.compile(r"^\[?([~/][^\s\]]{1,400}\.py)(?:\]\(\S{0,200}\))? in ([\w.<>]{1,80})\(")
+_OLD_NOTEBOOK = re.compile(
+    r"^\[?([~/][^\s\]]{1,400}\.py|<ipython-input-[\w-]{1,60}>)(?:\]\(\S{0,200}\))? in ([\w.<>]{1,80})\("
+)
+_CELL = re.compile(r"^(Cell In ?\[\d{1,6}\]), line (\d{1,6})(?:, in ([\w.<>]{1,200}))?")
 _ARROW = re.compile(r"^-{1,8}> {0,4}\d{1,9} ?(.{0,300})")
 _NUMBERED = re.compile(r"^\d{1,9}(?:\s|$)")
 _RULES = "│| "
@@ -26,6 +30,8 @@ def parse_frame(line: str) -> str | None:
     found = _FRAME.match(line) or _BOXED.match(line) or _NOTEBOOK.match(line)
     if found:
         return f"{found[1]}:{found[2]}, in {found[3]}"
+    if cell := _CELL.match(line):
+        return f"{cell[1]}:{cell[2]}, in {cell[3] or '<module>'}"
     old = _OLD_NOTEBOOK.match(line)
     return f"{old[1]}, in {old[2]}" if old else None
 

@@ -51,7 +51,16 @@ _OTHER_NAMES = {"pytorch": "torch", "flash-attention": "flash-attn", "llama-fact
 # Packages whose release a remedy asks for, in addition to those that have to fit another one.
 _MORE = (
     *("python", "setuptools", "click", "scipy", "protobuf", "fastapi", "gradio-client", "diffusers", "autoawq"),
-    *("wandb", "tensorboard", "tensorflow", "sentence-transformers", "torchao", "vllm-ascend", "opencv-python"),
+    *(
+        "wandb",
+        "swanlab",
+        "tensorboard",
+        "tensorflow",
+        "sentence-transformers",
+        "torchao",
+        "vllm-ascend",
+        "opencv-python",
+    ),
 )
 # Packages that a command lists, or installs.
 _LISTING = re.compile(r"pip list 2>/dev/null \| grep -i -?E '([^']{1,300})'")

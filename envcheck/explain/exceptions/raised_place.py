@@ -26,7 +26,7 @@ _PASSING = re.compile(
     r"|/datasets/utils/py_utils\.py|/ray/_private/|/ray/(?:actor|util)\b|/torch/_utils\.py"
 )
 _RAISES = re.compile(r"^raise (?:self\.)?_?(?:value|exception|result|exc)\b")
-_ATTRIBUTE = ", in __getattr__"
+_ATTRIBUTE = (", in __getattr__", ", in __getattribute__")
 # Frames that import for their caller: Python's own, and the hooks that packages put in place of `import`.
 _IMPORTING = re.compile(
     r"(?:<frozen importlib|/importlib/__init__\.py)|, in \w{0,30}_import(?:_hook|__)?$|import_hooks?\.py:\d{1,7}, in "
@@ -35,6 +35,7 @@ _IMPORTING = re.compile(
 _VENDOR_BUILT = re.compile(
     r"torch|paddle|triton|apex|flash[-_]attn|deepspeed|vllm|sglang|lmdeploy|transformer[-_]engine|mindspeed|megatron|xformers"
 )
+_NESTING = ("paddlenlp", "paddleformers")  # packages with folders that have the names of others
 _SOURCE_FOLDERS = ("src", "source", "lib")  # of a checkout that contains a package
 
 
@@ -67,7 +68,7 @@ def find_package(frame: str) -> str:
     if _STANDARD.search(path):
         return ""
     known = [part for part in path.split("/") if part in load_packages()]
-    return known[-1] if known else ""
+    return next((part for part in known if part in _NESTING), known[-1] if known else "")
 
 
 def find_raising_package(frames: Sequence[str]) -> str:
@@ -163,6 +164,11 @@ def list_fitting(package: str, others: Sequence[str] = ()) -> tuple[str, ...]:
         own = [name] if re.fullmatch(r"[\w.-]{1,60}", name) else []
         found |= dict.fromkeys(fits if isinstance(fits, list) and fits else own)
     return tuple(found)[:8]
+
+
+def belong_together(package: str, other: str) -> bool:
+    """Return whether some package has to fit both, or one of them is not known."""
+    return not other or package not in load_packages() or not set(list_fitting(package)).isdisjoint(list_fitting(other))
 
 
 def name_pip_package(module: str) -> str:

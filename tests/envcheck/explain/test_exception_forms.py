@@ -499,7 +499,11 @@ def test_notebook_traceback() -> None:
     new += ["File ~/lib/trl/data.py:7, in load(rows, count)", "      6 rows = []", "----> 7 return rows[0]", ""]
     old = ["IndexError      Traceback (most recent call last)", "/x/trl/data.py in load(rows)", "      6 rows = []"]
     old += ["----> 7 return rows[0]", ""]
-    for lines, place in ((new, "data.py:7"), (old, "data.py")):
+    own = [*new[:-1], "Cell In[2], line 7, in score(rows)", "      6 rows = []", "----> 7 return rows[0]", ""]
+    cell = "[<ipython-input-9-a1b2>](https://localhost:8080/#) in score(rows)"
+    colab = [*old[:2], cell, *old[-2:]]
+    places = ("data.py:7", "data.py", "Cell In[2]:7", "<ipython-input-9-a1b2>")
+    for lines, place in zip((new, old, own, colab), places, strict=True):
         found = explainer.build_report([explainer._scan_lines("log", [*lines, "IndexError: list index out of range"])])
 
         assert found.raised is not None
@@ -892,6 +896,14 @@ def test_message_of_a_late_import() -> None:
             "frob_size is 7, below frob_min, which is 9",
         ),
         (
+            "torch/_dynamo/utils.py",
+            (
+                "torch._dynamo.exc.TorchRuntimeError: Dynamo failed to run FX node: call_function frob(*(7,)): got "
+                "ValueError('frob_size (7) must be at least frob_min (9)')",
+            ),
+            "frob_size is 7, below frob_min, which is 9",
+        ),
+        (
             "xoscar/pool.py",
             ("ValueError: [address=192.0.2.7:4567, pid=77] frob_size (7) must be at least frob_min (9)",),
             "frob_size is 7, below frob_min, which is 9",
@@ -913,6 +925,25 @@ def test_wrapped_message(folder: str, last: tuple[str, ...], said: str) -> None:
     assert found.description.endswith(said)
     assert "start.py:7" in found.why
     assert found.evidence[0].text.startswith(last[0])
+
+
+@pytest.mark.parametrize(
+    ("file", "name"), [("tokenization_utils_base.py", "encoding_expected"), ("frob_utils.py", "in_library")]
+)
+def test_dictionary_in_place_of_a_tensor(file: str, name: str) -> None:
+    """What a tokenizer returns has no attributes of a tensor, and its exception has no message."""
+    lines = [
+        "Traceback (most recent call last):",
+        f'  File "{SITE}/transformers/generation/utils.py", line 7, in generate',
+        "    size = ids.shape[0]",
+        f'  File "{SITE}/transformers/{file}", line 9, in __getattr__',
+        "    raise AttributeError",
+        "AttributeError",
+    ]
+    found = explainer.build_report([explainer._scan_lines("log", lines)]).diagnoses[0]
+
+    assert found.name == f"exceptions.{name}"
+    assert "utils.py:7" in found.description
 
 
 def test_output_of_a_tool_in_a_message() -> None:

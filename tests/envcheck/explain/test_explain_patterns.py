@@ -52,6 +52,7 @@ IN_CONTEXT = {
     "training.save_wait",
     "training.evaluation_wait",
     "training.compile_wait",
+    "training.tracker_process",
 }
 # What the readers take for something healthy in the short text that is made here, and never in the real one.
 HEALTHY = {"cuda.assert": "Assertion t >= 0 failed", "cuda.assert_label": "t >= 0 failed"}

@@ -380,6 +380,13 @@ PEER = "Cuda failure 217 'peer access is not supported between these two devices
         (("    self.engine.wake_up()", "CUDA Error: out of memory at /b/csrc/cumem_allocator.cpp:9"), "memory.engine"),
         (("    loss.backward()", "CUDA Error: out of memory at /b/csrc/block.cpp:9"), "memory.card"),
         (("w0:3:4 [1] NCCL WARN NET/IB : Got completion error 12",), "nccl.ib_retry"),
+        (
+            (
+                "RuntimeError: Error(s) in loading state_dict for Frob:",
+                "  While copying shape [7], an exception occurred : ('Cannot copy out of meta tensor; no data!',)",
+            ),
+            "model.meta_tensor",
+        ),
     ],
 )
 def test_lines_around_choose_the_cause(lines: tuple[str, ...], name: str) -> None:
@@ -552,6 +559,11 @@ def test_steps_passed_on_by_ray_are_in_order() -> None:
             '/opt/py/multiprocessing/connection.py", line 629, in SocketClient\n    s.connect(address)',
             "ConnectionRefusedError: [Errno 111] Connection refused",
             "training.worker_lost",
+        ),
+        (
+            '/opt/py/site-packages/wandb/sdk/lib/frob.py", line 4, in send\n    self.sock.send(data)',
+            "BrokenPipeError: [Errno 32] Broken pipe",
+            "training.tracker_process",
         ),
     ],
 )
