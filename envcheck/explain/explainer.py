@@ -217,7 +217,7 @@ def _is_without_failure(scans: Sequence[LogFindings], told: Sequence[Diagnosis])
     if any(scan.raised or has_trouble(scan) for scan in scans) or not any(map(has_work, scans)):
         return False
     return all(
-        one.kind == "warning" and has_success(scan, scan.hits[one.name].last)
+        one.kind == "warning" and (scan.hits[one.name].is_over or has_success(scan, scan.hits[one.name].last))
         for one in told
         for scan in scans
         if one.name in scan.hits
@@ -245,7 +245,7 @@ def _diagnose_scans(scans: Sequence[LogFindings], ends: Sequence[ProcessEnd]) ->
         made = (None if bug else _explain_text(inner)) or explain_exception(inner, installed, bug)
         if inner.text != raised.text:
             made = replace(made, evidence=(replace(made.evidence[0], text=raised.text),))
-        return _put_first(made, told)
+        return _put_after_kill(made, told) or _put_first(made, told)
     return _move_to_front(told, end)
 
 
@@ -286,7 +286,8 @@ def _add_last_resort(scans: Sequence[LogFindings], told: tuple[Diagnosis, ...]) 
     """
     if any(one.kind in LOUD for one in told):
         return told
-    ends = {name for scan in scans for name, hit in scan.hits.items() if hit.last > scan.read - LAST_LINES}
+    hits = ((name, hit, scan.read - LAST_LINES) for scan in scans for name, hit in scan.hits.items())
+    ends = {name for name, hit, begin in hits if hit.last > begin and not hit.is_over}
     if last := next((one for one in told if one.name in LAST_WARNINGS and one.name in ends), None):
         return (replace(last, kind="symptom"), *(one for one in told if one is not last))
     quoted = _quote_refusal(scans)
@@ -373,6 +374,20 @@ def _put_first(made: Diagnosis, told: Sequence[Diagnosis]) -> tuple[Diagnosis, .
     ]
     linked = [replace(one, caused_by=made.name) if one.kind in ("symptom", "summary") else one for one in rest]
     return (made, *linked)
+
+
+def _put_after_kill(made: Diagnosis, told: Sequence[Diagnosis]) -> tuple[Diagnosis, ...]:
+    """Return the diagnoses with an exception about the end of another process behind the line before it that another
+    one was killed; () where there is no such line.
+    """
+    seen = made.evidence[0]
+    kill = next((one for one in told if load_index().entries[one.name].codes == causality.KILL), None)
+    if made.kind != "symptom" or kill is None or told[0] is not kill:
+        return ()
+    line = kill.evidence[0]
+    if line.file != seen.file or line.line > seen.line:
+        return ()
+    return (kill, replace(made, caused_by=kill.name), *told[1:])
 
 
 def _list_places(one: Diagnosis) -> set[tuple[str, int]]:

@@ -62,6 +62,7 @@ class EntryHits:
 
     count: int = 0
     mild: bool = True  # logged as a warning, each time
+    is_over: bool = False  # events that later ones overcame, each time
     last: int = 0  # line
     last_line: bytes = b""
     shown: list[MatchedLine] = field(default_factory=list)
@@ -166,7 +167,7 @@ class LogFindings:
         return _fill_missing_times(self)
 
     def _pass_over_events(self) -> None:
-        """Take failed events of a pod that was scheduled or started afterwards for warnings."""
+        """Take failed events of a pod that is ready, or was scheduled or started afterwards, for warnings."""
         if not self.recoveries:
             return
         self.odd = [
@@ -175,7 +176,8 @@ class LogFindings:
         for hit in self.hits.values():
             lines = [(one.text, one.line) for one in hit.first_lines]
             lines += [(sanitize_line(hit.last_line), hit.last)] if hit.last_line else []
-            hit.mild = hit.mild or all(pods.is_overcome(*one, self.sections, self.recoveries) for one in lines)
+            hit.is_over = all(pods.is_overcome(*one, self.sections, self.recoveries) for one in lines)
+            hit.mild = hit.mild or hit.is_over
 
     def _drop_handled(self) -> None:
         """Drop the exceptions with which the program coped: it announced to continue, and made a step after that."""

@@ -20,13 +20,17 @@ _OBJECT = re.compile(
     r"\b(?:pod|job|pytorchjob|mpijob|rayjob|workload|podgroup)s?/([\w.-]{1,200})|\bin pod ([\w.-]{1,200})_"
 )
 
-_NORMAL = b" Normal "
-_RECOVERY = re.compile(rb"^ {0,8}Normal {1,12}(Scheduled|Started) {1,30}\S", re.MULTILINE)
-# Of the steps to a start: what fails later, as a probe or the container itself, is not overcome by the next start.
+_RECOVERY_WORDS = (b" Normal ", b" Ready ")
+_RECOVERY = re.compile(
+    rb"^ {0,8}Normal {1,12}(Scheduled|Started) {1,30}\S|^ {1,8}(Ready) {2,40}True[ \r]{0,4}$", re.MULTILINE
+)
+# What fails after a start, as a probe, is not overcome by the next one, as the steps to a start are.
 _FAILED_EVENT = re.compile(
     r"\s{0,8}Warning {1,12}(FailedScheduling|Failed(?:Mount|AttachVolume|MapVolume|CreatePodSandBox)?|NetworkNotReady"
-    r"|InspectFailed|ErrImagePull) {1,30}\S"
+    r"|InspectFailed|ErrImagePull|Unhealthy) {1,30}\S"
 )
+
+_OVERCOME_BY: dict[str, tuple[str, ...]] = {"FailedScheduling": ("Scheduled", "Started"), "Unhealthy": ()}
 
 Section = tuple[int, str]  # its first line, and the name of its object
 Recovery = tuple[int, str]  # line and reason of an event after which earlier failures no longer matter
@@ -60,25 +64,29 @@ def find_object(text: str, line: int, sections: Sequence[Section]) -> str:
 
 
 def list_recoveries(block: bytes, lines: int) -> list[Recovery]:
-    """Return the events in a block that follows `lines` lines which report that a pod got a node, or started."""
+    """Return the events in a block that follows `lines` lines which report that a pod got a node, or started, and the
+    conditions that it is ready.
+    """
     found: list[Recovery] = []
     number, start = lines + 1, 0
-    for event in _RECOVERY.finditer(block) if _NORMAL in block else ():
+    for event in _RECOVERY.finditer(block) if any(word in block for word in _RECOVERY_WORDS) else ():
         number += block.count(b"\n", start, event.start())
         start = event.start()
-        found.append((number, event[1].decode()))
+        found.append((number, (event[1] or event[2]).decode()))
     return found
 
 
 def is_overcome(text: str, line: int, sections: Sequence[Section], recoveries: Sequence[Recovery]) -> bool:
-    """Return whether a line is of a failed event of an object for which the next step succeeded afterwards.
+    """Return whether a line is of a failed event of an object that is ready, or whose next step succeeded afterwards.
 
-    `kubectl describe` lists the events of an object in the order of their times.
+    `kubectl describe` lists the conditions of an object, then its events in the order of their times.
     """
     failed = _FAILED_EVENT.match(text)
     if failed is None:
         return False
     at = bisect_right(sections, (line, LAST))
     end = sections[at][0] if at < len(sections) else line + MOST
-    needed = ("Scheduled", "Started") if failed[1] == "FailedScheduling" else ("Started",)
+    if at and any(sections[at - 1][0] < number < end and event == "Ready" for number, event in recoveries):
+        return True
+    needed = _OVERCOME_BY.get(failed[1], ("Started",))
     return any(line < number < end and event in needed for number, event in recoveries)

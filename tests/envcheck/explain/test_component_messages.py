@@ -176,6 +176,11 @@ STEP = "srun: error: Task launch for StepId=9.0 failed on node n3: Job credentia
             "container.pull_login",
             {"registry": "registry.example.org:5000", "image": "registry.example.org:5000/train:3"},
         ),
+        (
+            "0/6 nodes are available: 1 node(s) had untolerated taint {a}, 5 node(s) didn't match Pod's node affinity.",
+            "scheduler.unschedulable",
+            {"what": "1 node(s) had untolerated taint {a}, 5 node(s) didn't match Pod's node affinity"},
+        ),
         (STEP, "scheduler.slurm_launch", {"host": "n3", "code": "Job credential expired"}),
     ],
 )

@@ -757,6 +757,7 @@ def test_conflict_at_the_end_of_an_installation(lines: list[str], found: tuple[s
         ("NPU warning, error code is 507048[Error]:", "(507048) waiting for another rank"),
         ("error running hook #0: exit status 1, stdout: , stderr: Auto-detected mode as 'legacy'", "exit status 1"),
         ("error running hook #0: exit status 1, stdout: , stderr: no frobs", "stderr: no frobs"),
+        ("  - frob requires Python <3.13,>=3.9, so it will not be installable for Python >=3.13,<4.0", ": <3.13,>=3.9"),
     ],
 )
 def test_headline_has_the_values_of_the_line(line: str, headline: str) -> None:

@@ -42,6 +42,7 @@ IN_CONTEXT = {
     "nccl.host_memory",
     "options.single_card",
     "install.index_unreachable",
+    "install.module_in_build",
     "install.package_fault",
     "install.stale_build",
     "install.wheel_download",

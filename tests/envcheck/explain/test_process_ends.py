@@ -378,6 +378,22 @@ def test_kill_before_another_error(lines: list[str], first: str, links: dict[str
     assert {name: linked.get(name) for name in links} == links
 
 
+PIPE = [
+    "Traceback (most recent call last):",
+    '  File "/usr/lib/python3.12/multiprocessing/connection.py", line 7, in _recv',
+    "    raise EOFError",
+    "EOFError",
+]
+
+
+@pytest.mark.parametrize(
+    ("lines", "first"), [(["Exit code: -9", *PIPE], "host.killed"), (["Exit code: 2", *PIPE], "exceptions.pipe_ended")]
+)
+def test_kill_before_the_end_of_a_pipe(lines: list[str], first: str) -> None:
+    """That another process was killed comes before the exception of the process that waited for it, if it did."""
+    assert explainer.build_report([explainer._scan_lines("log", lines)]).diagnoses[0].name == first
+
+
 def test_folders_of_torchrun_on_two_nodes(tmp_path: Path) -> None:
     """The number of torchrun's folder is that on the node; what the lines say of their rank counts more."""
     logs = {f"node-{at // 2}/attempt_0/{at % 2}/stderr.log": make_watchdog_timeout(at, 44) for at in range(4)}
@@ -547,6 +563,18 @@ def test_events_before_a_start_are_no_cause() -> None:
     assert [one.kind for one in waiting.diagnoses] == ["cause"]
     assert [one.kind for one in started.diagnoses] == ["warning"]
     assert started.verdict == "no_failure"
+
+
+@pytest.mark.parametrize(
+    ("ready", "verdict", "kind"), [("True", "no_failure", "warning"), ("False", "failed", "symptom")]
+)
+def test_events_of_a_pod_that_is_ready_are_over(ready: str, verdict: str, kind: str) -> None:
+    """A probe that failed while the program started is no cause once the pod is ready."""
+    probe = "  Warning  Unhealthy  7m  kubelet  Startup probe failed: connect: connection refused\n"
+    conditions = f"Conditions:\n  Type   Status\n  Ready             {ready}\nEvents:\n"
+    found = explain(EVENTS.replace("Events:\n", conditions) + "  Normal  Started  8m  kubelet  Started\n" + probe)
+
+    assert (found.verdict, found.diagnoses[0].kind) == (verdict, kind)
 
 
 @pytest.mark.parametrize(
