@@ -22,7 +22,7 @@ _GENERAL = re.compile(
 )
 _REPORT = re.compile(
     r"^[\w.]{1,120}: (?: {0,3}[/|+ ]{0,8}[-=*#~_]{6,}|.{0,120}\b(?:[Oo]utput|stderr|stdout):(?:\s|$))"
-    r"|\b[Rr]efer to .{0,20}[Ee]rror [Mm]essage"
+    r"|\b[Rr]efer to .{0,20}[Ee]rror [Mm]essage|: Launch kernel failed\b"
 )
 # The attempts to load a compiled part, and why each failed, are listed below the first line.
 _LISTED_LOADS = re.compile(
@@ -57,7 +57,7 @@ def is_general(text: str) -> bool:
 
 
 def begins_report(text: str) -> bool:
-    """Return whether the message begins with a drawn line, as a tool's output or refers to it: what went wrong is below."""
+    """Return whether what went wrong is below the message: it begins with a drawn line or refers to a report."""
     return bool(_REPORT.search(text))
 
 

@@ -36,6 +36,8 @@ IN_CONTEXT = {
     "megatron.saved_config",
     "network.store_gone",
     "cuda.assert_reward",
+    "cann.cuda_build",
+    "nccl.imex",
     "host.stale_cache",
     "launcher.ray_model_worker",
     "nccl.external_plugin",

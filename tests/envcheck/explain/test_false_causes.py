@@ -637,3 +637,29 @@ def test_duration_is_no_code() -> None:
 def test_messages_of_other_programs_are_of_no_tool(line: str) -> None:
     """Words that programs share with kubectl and container engines are no message of these."""
     assert {one.name for one in explain_text(line).diagnoses}.isdisjoint({"kubernetes.fault", "container.fault"})
+
+
+def test_cuda_refusal_is_no_file_permission() -> None:
+    """A call of CUDA that is not permitted concerns no file."""
+    found = explain_text("frob.cc:7 NCCL WARN Cuda failure 800 'operation not permitted'\nOSError: frob")
+
+    assert "host.permission" not in [one.name for one in found.diagnoses]
+
+
+@pytest.mark.parametrize(
+    ("message", "cause"),
+    [
+        ("RuntimeError: Launch kernel failed: Bprop/Reshape-op7", "acl.aicpu"),
+        (
+            "RuntimeError: Ascend kernel runtime initialization failed. The details refer to 'Frob Error Message'.",
+            "acl.aicpu",
+        ),
+        ("RuntimeError: reshape failed for frob", "exceptions"),
+    ],
+)
+def test_vendor_report_below_an_exception_is_its_cause(message: str, cause: str) -> None:
+    """Where the message refers to the vendor's report, the report has the cause."""
+    lines = ["Traceback (most recent call last):", '  File "/w/train.py", line 7, in <module>', "    run()", message]
+    found = explain_text("\n".join([*lines, "", "-----", "E39999: Kernel task happen error, [aicpu exception]"]))
+
+    assert found.diagnoses[0].name.startswith(cause)
