@@ -36,6 +36,7 @@ IN_CONTEXT = {
     "megatron.saved_config",
     "network.store_gone",
     "cuda.assert_reward",
+    "cann.atb_operator",
     "cann.cuda_build",
     "nccl.imex",
     "host.stale_cache",

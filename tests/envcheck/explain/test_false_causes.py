@@ -663,3 +663,14 @@ def test_vendor_report_below_an_exception_is_its_cause(message: str, cause: str)
     found = explain_text("\n".join([*lines, "", "-----", "E39999: Kernel task happen error, [aicpu exception]"]))
 
     assert found.diagnoses[0].name.startswith(cause)
+
+
+def test_parts_that_leave_after_the_end_are_no_failure() -> None:
+    """After the trainer's mark of a regular end, a part that lost the others only ends as well."""
+    orphan = "[ERROR] TBE Subprocess[task_distribute] raise error[], main process disappeared!"
+    step = "{'loss': 0.8, 'epoch': 2.9}"
+    end = f"{step}\n{{'train_runtime': 7.7, 'train_samples_per_second': 7.7, 'train_loss': 0.9, 'epoch': 3.0}}"
+    after = explain_text(f"{end}\n{orphan}")
+
+    assert (after.verdict, after.has_cause) == ("finished", False)
+    assert explain_text(orphan).has_cause
