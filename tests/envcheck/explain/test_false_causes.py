@@ -44,7 +44,7 @@ def explain_text(text: str) -> ExplainReport:
         ("NET/IB : Got completion from peer 10.0.0.2<4> with status=77 opcode=0", "nccl.ib_completion"),
         ("RuntimeError: nvrtc: error: invalid value for --gpu-architecture (-arch)", "options.value"),
         ("RuntimeError: frobStatusUnknownError", "exceptions.choice"),
-        ("RuntimeError: no binary found at /v/site-packages/frob/libfrob.so", "exceptions.no_such_path"),
+        ("RuntimeError: Frob part not found at /v/site-packages/frob/libfrob.so", "exceptions.no_such_path"),
         ("sh: 1: cicc: not found", "host.command"),
         ("ImportError: libcudart.so.77: cannot open shared object file, after import torch_npu", "cuda.library"),
     ],
