@@ -17,7 +17,7 @@ from functools import reduce
 from typing import TypeVar
 
 from envcheck.explain import timestamps
-from envcheck.explain.diagnosis import Evidence, RaisedException
+from envcheck.explain.diagnosis import CatalogueEntry, Evidence, RaisedException
 from envcheck.explain.exceptions import installed_versions
 from envcheck.explain.exceptions.headless import may_tell_form, read_headless
 from envcheck.explain.exceptions.installed_versions import PrintedVersion
@@ -125,6 +125,10 @@ class LogFindings:
     def may_end_training(self, line: int) -> bool:
         """Return whether the line with this number may have ended the training."""
         return not self.is_replaced and line >= self.trains
+
+    def may_be_end(self, entry: CatalogueEntry, line: int) -> bool:
+        """Return whether the line of the entry may have ended it: after its regular end, other ranks leave as well."""
+        return self.may_end_training(line) and not (entry.peer == "gone" and 0 < self.progress.end < line)
 
     def add_exception(self, raised: RaisedException) -> None:
         """Keep the first exception of a rank, and its last one of each sort."""

@@ -20,7 +20,10 @@ _GENERAL = re.compile(
     r"^(?:RuntimeError|Exception|OSError|SystemError|ExternalError"
     r"|[\w.]{0,80}(?:DistBackendError|DistStoreError|EngineDeadError))\b"
 )
-_REPORT = re.compile(r"^[\w.]{1,120}: (?: {0,3}[/|+ ]{0,8}[-=*#~_]{6,}|.{0,120}\b(?:[Oo]utput|stderr|stdout):(?:\s|$))")
+_REPORT = re.compile(
+    r"^[\w.]{1,120}: (?: {0,3}[/|+ ]{0,8}[-=*#~_]{6,}|.{0,120}\b(?:[Oo]utput|stderr|stdout):(?:\s|$))"
+    r"|\b[Rr]efer to .{0,20}[Ee]rror [Mm]essage|: Launch kernel failed\b"
+)
 # The attempts to load a compiled part, and why each failed, are listed below the first line.
 _LISTED_LOADS = re.compile(
     r"^(?:ImportError|OSError|RuntimeError): .{0,60}\b(?:[Cc]ould not|[Ff]ailed to|[Uu]nable to) load\b"
@@ -54,7 +57,7 @@ def is_general(text: str) -> bool:
 
 
 def begins_report(text: str) -> bool:
-    """Return whether the message begins with a drawn line or as a tool's output, below which is what went wrong."""
+    """Return whether what went wrong is below the message: it begins with a drawn line or refers to a report."""
     return bool(_REPORT.search(text))
 
 

@@ -42,6 +42,11 @@ def explain_text(text: str) -> ExplainReport:
         ("The dataset requires GCC 9 or later", "install.compiler_version"),
         ("requires GCC 7.5 or later (found gcc 11) ok", "install.compiler_version"),
         ("NET/IB : Got completion from peer 10.0.0.2<4> with status=77 opcode=0", "nccl.ib_completion"),
+        ("RuntimeError: nvrtc: error: invalid value for --gpu-architecture (-arch)", "options.value"),
+        ("RuntimeError: frobStatusUnknownError", "exceptions.choice"),
+        ("RuntimeError: Frob part not found at /v/site-packages/frob/libfrob.so", "exceptions.no_such_path"),
+        ("sh: 1: cicc: not found", "host.command"),
+        ("ImportError: libcudart.so.77: cannot open shared object file, after import torch_npu", "cuda.library"),
     ],
 )
 def test_similar_lines_are_of_no_entry(line: str, name: str) -> None:
@@ -649,3 +654,40 @@ def test_duration_is_no_code() -> None:
 def test_messages_of_other_programs_are_of_no_tool(line: str) -> None:
     """Words that programs share with kubectl and container engines are no message of these."""
     assert {one.name for one in explain_text(line).diagnoses}.isdisjoint({"kubernetes.fault", "container.fault"})
+
+
+def test_cuda_refusal_is_no_file_permission() -> None:
+    """A call of CUDA that is not permitted concerns no file."""
+    found = explain_text("frob.cc:7 NCCL WARN Cuda failure 800 'operation not permitted'\nOSError: frob")
+
+    assert "host.permission" not in [one.name for one in found.diagnoses]
+
+
+@pytest.mark.parametrize(
+    ("message", "cause"),
+    [
+        ("RuntimeError: Launch kernel failed: Bprop/Reshape-op7", "acl.aicpu"),
+        (
+            "RuntimeError: Ascend kernel runtime initialization failed. The details refer to 'Frob Error Message'.",
+            "acl.aicpu",
+        ),
+        ("RuntimeError: reshape failed for frob", "exceptions"),
+    ],
+)
+def test_vendor_report_below_an_exception_is_its_cause(message: str, cause: str) -> None:
+    """Where the message refers to the vendor's report, the report has the cause."""
+    lines = ["Traceback (most recent call last):", '  File "/w/train.py", line 7, in <module>', "    run()", message]
+    found = explain_text("\n".join([*lines, "", "-----", "E39999: Kernel task happen error, [aicpu exception]"]))
+
+    assert found.diagnoses[0].name.startswith(cause)
+
+
+def test_parts_that_leave_after_the_end_are_no_failure() -> None:
+    """After the trainer's mark of a regular end, a part that lost the others only ends as well."""
+    orphan = "[ERROR] TBE Subprocess[task_distribute] raise error[], main process disappeared!"
+    step = "{'loss': 0.8, 'epoch': 2.9}"
+    end = f"{step}\n{{'train_runtime': 7.7, 'train_samples_per_second': 7.7, 'train_loss': 0.9, 'epoch': 3.0}}"
+    after = explain_text(f"{end}\n{orphan}")
+
+    assert (after.verdict, after.has_cause) == ("finished", False)
+    assert explain_text(orphan).has_cause
