@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from envcheck.explain.diagnosis import (
     ExplainReport,
     RaisedException,
     Verdict,
+    WarningMeaning,
 )
 from envcheck.explain.exception_forms import REPEATING, explain_exception, repeats_exception
 from envcheck.explain.exceptions import installed_versions
@@ -38,15 +39,6 @@ REPORT_LINES = 8  # of a library after the exception that has its number
 LOAD_LINES = 24  # of attempts to load a library, after the exception that lists them
 EVENTS = ("components.kubernetes_event",)  # their level says that something is wrong, whatever their words
 LAST_LINES = 12  # of a log, in which it says what it waits for
-# Warnings that are normal at a start, and the reason why nothing happens where a log ends with them.
-WAITING = {
-    *("ray.no_resources", "ray.rollout_waits", "launcher.paddle_waits", "scheduler.step_waits"),
-    *("network.name", "network.refused", "network.rendezvous", "network.hub_unreachable", "network.download"),
-}
-BEFORE_STEPS = {"options.no_grad_inputs"}  # warnings that say nothing if a step follows
-SETUP = {"cuda.driver_old"}  # warnings of a setup in which nothing works, the cause where a log has no other one
-# Warnings that are the reason of a failure where a log ends with them; pip's are no failure of a program that goes on.
-LAST_WARNINGS = {*WAITING, "python.requirement"}
 DIVERGED = "training.nan"  # a warning, unless the training goes on so to its end
 NEAR_LINES = 200  # a known cause so many lines before an unknown exception led to it
 
@@ -270,7 +262,7 @@ def _drop_ended_waits(scans: Sequence[LogFindings], told: tuple[Diagnosis, ...])
 
 def _is_wait(name: str) -> bool:
     entry = load_index().entries.get(name)
-    return name in WAITING | BEFORE_STEPS or (entry is not None and entry.peer == "waits")
+    return entry is not None and (entry.warned in ("waiting", "before_steps") or entry.peer == "waits")
 
 
 def _find_last_work(scan: LogFindings) -> int:
@@ -287,12 +279,21 @@ def _add_last_resort(scans: Sequence[LogFindings], told: tuple[Diagnosis, ...]) 
     if any(one.kind in LOUD for one in told):
         return told
     ends = {name for scan in scans for name, hit in scan.hits.items() if hit.last > scan.read - LAST_LINES}
-    if last := next((one for one in told if one.name in LAST_WARNINGS and one.name in ends), None):
+    if last := _find_warning(told, ends, "waiting", "last_line"):
         return (replace(last, kind="symptom"), *(one for one in told if one is not last))
     quoted = _quote_refusal(scans)
-    if quoted is None and (broken := next((one for one in told if one.name in SETUP), None)):
+    if quoted is None and (broken := _find_warning(told, load_index().entries, "setup")):
         return _put_first(replace(broken, kind="cause"), [one for one in told if one is not broken])
     return _put_first(quoted, told) if quoted else told
+
+
+def _find_warning(told: Sequence[Diagnosis], names: Collection[str], *meanings: WarningMeaning) -> Diagnosis | None:
+    """Return the first diagnosis of these names whose warnings mean one of these."""
+    entries = load_index().entries
+    return next(
+        (one for one in told if one.name in names and one.name in entries and entries[one.name].warned in meanings),
+        None,
+    )
 
 
 def _quote_refusal(scans: Sequence[LogFindings]) -> Diagnosis | None:
