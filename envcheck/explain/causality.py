@@ -250,7 +250,7 @@ def _restore_warned_causes(found: list[_RankedDiagnosis]) -> list[_RankedDiagnos
     failures = [one for one in found if one.diagnosis.kind != "warning"]
     restored = [
         replace(one, diagnosis=replace(one.diagnosis, kind=one.entry.kind))
-        if any(_can_follow(failure.entry, one.entry) for failure in failures)
+        if one.entry.kind == "cause" and any(_can_follow(failure.entry, one.entry) for failure in failures)
         else one
         for one in found
     ]
@@ -322,7 +322,8 @@ def _link_consequences(ordered: list[_RankedDiagnosis]) -> tuple[Diagnosis, ...]
     told: list[Diagnosis] = []
     for at, one in enumerate(ordered):
         before = [o for o in ordered[:at] if o.diagnosis.kind != "warning" and _may_be_linked(one, o)]
-        cause = next((o.entry.name for o in before if _can_follow(one.entry, o.entry)), "")
+        causes = [o.entry.name for o in before if _can_follow(one.entry, o.entry)]
+        cause = next((name for name in (*one.entry.follows, *causes) if name in causes), "")
         if not cause and one.diagnosis.kind in ("symptom", "summary"):
             is_end = one.entry.area == EXIT or one.entry.codes == KILL
             earlier = [o for o in before if not (is_end and _is_before(one, o))]

@@ -31,6 +31,7 @@ from envcheck.explain.passed_on import find_origin, unwrap_exception
 from envcheck.explain.processes.attempts import have_attempts, list_replaced_logs
 from envcheck.explain.processes.outcome_text import describe_first_failure
 from envcheck.explain.processes.process_end import BROKEN, FAILED, FirstFailedProcess, ProcessEnd, find_first_failure
+from envcheck.explain.processes.rank_names import find_prefix_rank
 from envcheck.explain.relevant_lines import has_alarm, has_success, has_trouble, has_work, select_relevant_lines
 from envcheck.explain.scan import scan_blocks
 
@@ -372,8 +373,25 @@ def _put_first(made: Diagnosis, told: Sequence[Diagnosis]) -> tuple[Diagnosis, .
         for one in told
         if one.name not in REPEATING and one.name != made.name and not own.issuperset(_list_places(one))
     ]
-    linked = [replace(one, caused_by=made.name) if one.kind in ("symptom", "summary") else one for one in rest]
+    linked = [replace(one, caused_by=made.name) if _may_follow(one, made) else one for one in rest]
     return (made, *linked)
+
+
+def _may_follow(one: Diagnosis, made: Diagnosis) -> bool:
+    """Return whether it may be a consequence of the exception: all of it is what the same process wrote later, or saw.
+
+    What the runtime of the cards reports while the interpreter exits is no cause of the exception before it.
+    """
+    first = made.evidence[0]
+    rank = find_prefix_rank(first.text)
+    return one.kind in ("symptom", "summary") or (
+        one.kind == "cause"
+        and not one.caused_by
+        and all(
+            line.file == first.file and line.line > first.line and find_prefix_rank(line.text) == rank
+            for line in one.evidence
+        )
+    )
 
 
 def _list_places(one: Diagnosis) -> set[tuple[str, int]]:

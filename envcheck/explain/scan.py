@@ -25,7 +25,7 @@ from envcheck.explain.log_findings import (
     MatchedLine,
     ends_cleanup,
 )
-from envcheck.explain.log_level import is_mild, is_note
+from envcheck.explain.log_level import ANSWERED, is_mild, is_note, is_refusal
 from envcheck.explain.log_text import sanitize_line
 from envcheck.explain.prefilter import DIGITS, select_lines
 from envcheck.explain.processes.pods import list_recoveries, list_sections
@@ -213,7 +213,9 @@ class LogScanner:
             return
         self.found.time = self._find_time(lines, at)
         reader = TracebackReader()
-        reader.start_traceback(lines[at], self.name, number, self.found.time, _read_logged_time(lines[max(0, at - 1)]))
+        before = lines[at - 1] if at else b""
+        said = sanitize_line(before[:400])
+        reader.start_traceback(lines[at], self.name, number, self.found.time, _read_logged_time(before), said)
         key = (reader.rank, reader.unit)
         if key in self._readers or len(self._readers) < READERS:
             self._readers[key] = reader
@@ -288,7 +290,7 @@ class LogScanner:
                 continue
             for entry, groups in self.index.match_line(text, self._make_context_reader(lines, at)):
                 hit = self.found.hits.setdefault(entry.name, EntryHits())
-                hit.mild = hit.mild and is_mild(text)
+                hit.mild = hit.mild and (is_mild(text) or is_refusal(lines[at + 1 : at + 1 + ANSWERED]))
                 if len(hit.shown) < SHOWN:
                     line = Evidence(self.name, number, text, self._find_time(lines, at))
                     values = read_surroundings(entry, text, self._make_context_reader(lines, at)) | groups
