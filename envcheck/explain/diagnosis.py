@@ -120,6 +120,7 @@ class RaisedException:
     own_time: float | None = None  # only from its own block of lines; `time` may be that of an earlier line
     is_handled: bool = False  # a line of the same process after it tells that the program will continue
     is_reported: bool = False  # the line before it reports it at a level below an error
+    in_handler: bool = False  # it was raised while another one was handled, which the log has before it
     in_thread: bool = False  # it ended a thread or a task; the program need not notice
 
 

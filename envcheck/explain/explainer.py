@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,6 +41,7 @@ LOAD_LINES = 24  # of attempts to load a library, after the exception that lists
 EVENTS = ("components.kubernetes_event",)  # their level says that something is wrong, whatever their words
 LAST_LINES = 12  # of a log, in which it says what it waits for
 DIVERGED = "training.nan"  # a warning, unless the training goes on so to its end
+_SHELL_LINE = re.compile(r"^[\w./~-]{1,160}: (?:line )?\d{1,6}: ")  # of a script that went on
 NEAR_LINES = 200  # a known cause so many lines before an unknown exception led to it
 
 
@@ -317,13 +318,21 @@ def _explain_text(raised: RaisedException) -> Diagnosis | None:
     That is so where the line has a mark before it, or where the message goes on in the next lines.  The frames are the
     lines around it.
     """
-    around = "\n".join((*raised.frames, *raised.sources))
+    around = "\n".join((*raised.frames, *raised.sources, *_print_frames(raised), raised.text))
     for text in (raised.text, f"{raised.text} {raised.details}"):
         for entry, groups in load_index().match_line(text, lambda: around):
             if entry.kind == "cause" and entry.name not in REPEATING:
                 seen = Evidence(raised.file, raised.end or raised.line, raised.text, raised.time)
                 return causality.make_diagnosis(entry, groups, (seen,), 1)
     return None
+
+
+def _print_frames(raised: RaisedException) -> Iterator[str]:
+    """Yield the frames as the lines of a traceback."""
+    for frame, source in zip(raised.frames, raised.sources, strict=True):
+        place, _unused, function = frame.partition(", in ")
+        path, _unused, number = place.rpartition(":")
+        yield from (f'  File "{path}", line {number}, in {function}', f"    {source}")
 
 
 def _find_unknown_exception(
@@ -348,7 +357,11 @@ def _find_unknown_exception(
     causes = {one.name for one in told if one.kind == "cause" or (has_report and one.kind == "symptom")}
     after = LOAD_LINES if lists_loads(raised.text) else REPORT_LINES if has_report else 0
     last = raised.end + after if raised.frames else scan.read  # without frames it may not be the end
-    led = [one for one in known if one.entry.name in causes and far <= one.line.line <= last]
+    led = [
+        one
+        for one in known
+        if one.entry.name in causes and far <= one.line.line <= last and not _SHELL_LINE.search(one.line.text)
+    ]
     if led and all(one.entry.name in REPEATING for one in led):
         return _find_wrapped_exception(scan, raised, led[0].entry, installed)
     return None if led else raised
@@ -374,7 +387,12 @@ def _put_first(made: Diagnosis, told: Sequence[Diagnosis]) -> tuple[Diagnosis, .
         if one.name not in REPEATING and one.name != made.name and not own.issuperset(_list_places(one))
     ]
     linked = [replace(one, caused_by=made.name) if _may_follow(one, made) else one for one in rest]
-    return (made, *linked)
+    return (made, *(replace(one, kind="warning") if _is_of_shell(one) else one for one in linked))
+
+
+def _is_of_shell(one: Diagnosis) -> bool:
+    """Return whether it is a cause that only a script reports, which went on to start the program that failed."""
+    return one.kind == "cause" and not one.caused_by and all(_SHELL_LINE.search(line.text) for line in one.evidence)
 
 
 def _may_follow(one: Diagnosis, made: Diagnosis) -> bool:

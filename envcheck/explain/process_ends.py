@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from envcheck.explain import timestamps
 from envcheck.explain.diagnosis import CatalogueEntry, Evidence, RaisedException
 from envcheck.explain.exceptions import raised_place
-from envcheck.explain.exceptions.notices import has_waited, is_notice
+from envcheck.explain.exceptions.notices import has_waited, is_accident, is_notice
 from envcheck.explain.log_findings import LogFindings
 from envcheck.explain.processes import rank_names
 from envcheck.explain.processes.join_ends import (
@@ -70,7 +70,11 @@ def find_own_exception(scan: LogFindings, rank: int | None = None, unit: str = "
         has_left = has_waited(one.text) and any(line < one.line for line in in_threads)
         return (not one.is_handled, 0 if has_left else 1 if one.in_thread else 2, one.line)
 
-    return max(after, key=rate, default=None)
+    last = max(after, key=rate, default=None)
+    if last is None or not (last.in_handler and is_accident(last.text)):
+        return last
+    handled = [one for one in after if one.end < last.line and one.rank == last.rank]
+    return max(handled, key=lambda one: one.line, default=last)
 
 
 def list_known_lines(scan: LogFindings, entries: Mapping[str, CatalogueEntry]) -> list[_KnownLine]:

@@ -213,7 +213,7 @@ class LogScanner:
             return
         self.found.time = self._find_time(lines, at)
         reader = TracebackReader()
-        before = lines[at - 1] if at else b""
+        before = next((line for line in lines[max(0, at - 2) : at][::-1] if line.strip()), b"")
         said = sanitize_line(before[:400])
         reader.start_traceback(lines[at], self.name, number, self.found.time, _read_logged_time(before), said)
         key = (reader.rank, reader.unit)

@@ -17,7 +17,7 @@ from envcheck.explain.exceptions.message_lines import (
     join_continuation,
     join_details,
 )
-from envcheck.explain.exceptions.notices import has_one_line, is_handled, is_in_thread, is_reported
+from envcheck.explain.exceptions.notices import has_one_line, is_handled, is_in_handler, is_in_thread, is_reported
 from envcheck.explain.log_text import sanitize_line
 from envcheck.explain.processes.line_prefix import drop_count
 from envcheck.explain.processes.rank_names import UNIT, find_prefix_rank, find_prefix_unit
@@ -170,6 +170,7 @@ class TracebackReader:
             last=self._number + (self._last or self._read),
             own_time=self._own_time,
             is_reported=is_reported(self._before),
+            in_handler=is_in_handler(self._before),
             in_thread=is_in_thread(self._before),
         )
 

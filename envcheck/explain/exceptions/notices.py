@@ -45,6 +45,9 @@ _REPORTED = re.compile(
 _IN_THREAD = re.compile(r"Exception in thread |exception was never retrieved|^future: <(?:Task|Future) ")
 # Python's own exceptions whose message has one line: what follows is of another writer.
 _OF_ONE_LINE = re.compile(r"^(?:Key|Index|Name|UnboundLocal|ZeroDivision|Recursion|Overflow)Error\b")
+_IN_HANDLER = "During handling of the above exception, another exception occurred"
+# Exceptions that a handler raises by accident, mostly because what it cleans up was never made.
+_ACCIDENT = re.compile(r"^(?:AttributeError: 'NoneType'|NameError|UnboundLocalError)")
 # A program that waited for another part of itself raises one of these.
 _WAITED = re.compile(r"^(?:[\w.]{0,80}\.)?(?:Empty|TimeoutError|BrokenBarrierError|CancelledError)\b")
 
@@ -62,6 +65,16 @@ def is_reported(line: str) -> bool:
 def is_in_thread(line: str) -> bool:
     """Return whether the line before a traceback tells that the exception ended a thread or a task."""
     return bool(_IN_THREAD.search(line))
+
+
+def is_in_handler(line: str) -> bool:
+    """Return whether the line before a traceback tells that another exception was being handled."""
+    return _IN_HANDLER in line
+
+
+def is_accident(text: str) -> bool:
+    """Return whether a handler raises such an exception by accident: what it handled is the failure."""
+    return bool(_ACCIDENT.match(text))
 
 
 def has_one_line(text: str) -> bool:

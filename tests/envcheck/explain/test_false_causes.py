@@ -648,6 +648,8 @@ STEPS = ["step 7/400 loss 0.31", "step 8/400 loss 0.30"]
 MISSING, OTHER = "ModuleNotFoundError: No module named 'quux'", "RuntimeError: no frobs left for rank 5"
 THREAD, SAMPLE = "Exception in thread frob-2:", "2026-11-24 11:00:40 WARNING sandbox: sample 17 failed:"
 IN_USE = "exporter: OSError: [Errno 98] Address already in use, metrics disabled"
+HANDLING = "During handling of the above exception, another exception occurred:"
+NO_RUN = "AttributeError: 'NoneType' object has no attribute 'finish'"
 PROXY = "AssertionError: res=<Response [502]>, res.text=''"
 RESET = "ConnectionResetError: [Errno 104] Connection reset by peer"
 REFUSED = "ERROR [serving_chat.py:201] tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set"
@@ -669,6 +671,11 @@ KILLED = "./serve.sh: line 12:  4121 Killed                  vllm serve /m"
         ([*make_traceback(PROXY), "Killed"], "proxy"),
         ([REFUSED, ANSWER.format(400), KILLED], "killed"),
         ([REFUSED, KILLED], "request_message"),
+        (make_traceback("KeyError: 'eval_frob'"), "missing_key"),
+        ([*make_traceback("KeyError: 'lr_max'"), "", HANDLING, "", *make_traceback(NO_RUN)], "missing_key"),
+        ([*make_traceback("KeyError: 'lr_max'"), "", HANDLING, "", *make_traceback(OTHER)], "unknown"),
+        (["./a.sh: line 9: frob: command not found", *make_traceback("AssertionError: frob is 3")], "assertion"),
+        (make_traceback("KeyError: 'eval_frob'", path="/opt/python3/site-packages/transformers/x.py"), "best_metric"),
         (["NPU function error: aclrtSetDevice, error code is 507033", "E39007: open device 6 failed"], "device_setup"),
     ],
 )
@@ -677,6 +684,38 @@ def test_what_the_program_survived_is_no_cause(lines: list[str], name: str) -> N
     found = [one for one in explain_text("\n".join([*lines, ""])).diagnoses if one.kind != "warning"]
 
     assert [one.name.rpartition(".")[2] for one in found if not one.caused_by] == [name]
+
+
+@pytest.mark.parametrize(
+    ("last", "headline"),
+    [
+        (
+            [
+                "triton.compiler.errors.CompilationError: at 14:11:",
+                "    x = tl.arange(0, N)",
+                'ValueError("frob must be 2")',
+            ],
+            "outside of what the program accepts: frob must be 2",
+        ),
+        (
+            [
+                "openai.BadRequestError: Error code: 400 - {'object': 'error', 'message': \"[{'type': 'literal_error', "
+                "'loc': ('body', 2, 'role'), 'msg': \\\"Input should be 'system' or 'tool'\\\", 'input': 'bot'}]\"}"
+            ],
+            "Input should be 'system' or 'tool' ('body', 2, 'role')",
+        ),
+        (["AssertionError: length 4097 exceeds block 4096"], "accepts: length 4097 exceeds block 4096"),
+        (
+            ["terminate called after throwing an instance of 'frob::parse_error'", "  what():  parse error at line 3"],
+            "A worker aborted (SIGABRT): frob::parse_error, parse error at line 3",
+        ),
+    ],
+)
+def test_message_that_another_part_wraps(last: list[str], headline: str) -> None:
+    """The headline has the innermost message, whatever puts it into an own one."""
+    head = make_traceback("")[:-1] if "terminate" not in last[0] else []
+
+    assert headline in explain_text("\n".join([*head, *last, ""])).diagnoses[0].description
 
 
 def test_model_card_after_the_training() -> None:
