@@ -11,6 +11,7 @@ _NOTICE = re.compile(
     r"|^RuntimeError: One of the subprocesses has abruptly died"
     r"|^[\w.]{3,80}: Caught \w{1,60} in (?:DataLoader worker|pin memory|replica)"
     r"|^RuntimeError: Engine core initialization failed"
+    r"|^SystemError: \(Fatal\) Blocking queue is killed because the data reader|^RuntimeError: Pin memory thread exited"
     r"|^RuntimeError: DataLoader worker|^\S{0,40}RaySystemError: System error: Failed to unpickle"
     r"|^(?:RuntimeError|ValueError): (?:Worker failed with error|Failed to start (?:workers|engine)"
     r"|Rank \d{1,5} scheduler died|Engine process failed)"

@@ -650,6 +650,7 @@ THREAD, SAMPLE = "Exception in thread frob-2:", "2026-11-24 11:00:40 WARNING san
 IN_USE = "exporter: OSError: [Errno 98] Address already in use, metrics disabled"
 HANDLING = "During handling of the above exception, another exception occurred:"
 NO_RUN = "AttributeError: 'NoneType' object has no attribute 'finish'"
+QUEUE = "SystemError: (Fatal) Blocking queue is killed because the data reader raises an exception."
 PROXY = "AssertionError: res=<Response [502]>, res.text=''"
 RESET = "ConnectionResetError: [Errno 104] Connection reset by peer"
 REFUSED = "ERROR [serving_chat.py:201] tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set"
@@ -662,6 +663,7 @@ KILLED = "./serve.sh: line 12:  4121 Killed                  vllm serve /m"
     [
         ([*make_traceback("ZeroDivisionError: division by zero", THREAD), *make_traceback("_queue.Empty")], "empty"),
         ([*make_traceback(OTHER), *make_traceback(RESET, THREAD)], "unknown"),
+        ([*make_traceback(OTHER, THREAD), *make_traceback(QUEUE)], "unknown"),
         ([*make_traceback(MISSING, SAMPLE), *STEPS, *make_traceback(OTHER)], "unknown"),
         ([*make_traceback(MISSING, SAMPLE), *make_traceback(OTHER), *STEPS], "module"),
         ([IN_USE, *STEPS, *make_traceback(OTHER)], "unknown"),
