@@ -28,6 +28,7 @@ from envcheck.explain.log_findings import (
 from envcheck.explain.log_level import ANSWERED, is_mild, is_note, is_refusal
 from envcheck.explain.log_text import sanitize_line
 from envcheck.explain.prefilter import DIGITS, select_lines
+from envcheck.explain.processes.line_prefix import find_own_text
 from envcheck.explain.processes.pods import list_recoveries, list_sections
 from envcheck.explain.processes.printed_data import SampleReader, is_boxed
 from envcheck.explain.processes.progress import feed_progress
@@ -213,9 +214,8 @@ class LogScanner:
             return
         self.found.time = self._find_time(lines, at)
         reader = TracebackReader()
-        before = next((line for line in lines[max(0, at - 2) : at][::-1] if line.strip()), b"")
-        said = sanitize_line(before[:400])
-        reader.start_traceback(lines[at], self.name, number, self.found.time, _read_logged_time(before), said)
+        logged = _read_logged_time(lines[max(0, at - 1)])
+        reader.start_traceback(lines[at], self.name, number, self.found.time, logged, _find_line_before(lines, at))
         key = (reader.rank, reader.unit)
         if key in self._readers or len(self._readers) < READERS:
             self._readers[key] = reader
@@ -342,6 +342,14 @@ def _read_logged_time(line: bytes) -> float | None:
     return (
         timestamps.parse_timestamp(line[:400].decode("utf-8", "replace")) if _ERROR_LEVEL.search(line[:200]) else None
     )
+
+
+def _find_line_before(lines: list[bytes], at: int) -> str:
+    """Return the line before this one, or before an empty one there; "" if it is of another rank."""
+    rank = find_prefix_rank(lines[at][:200].decode("utf-8", "replace"))
+    before = (sanitize_line(line[:400]) for line in lines[max(0, at - 2) : at][::-1])
+    found = next((text for text in before if text.strip() and find_own_text(text) != ""), "")
+    return found if find_prefix_rank(found) == rank else ""
 
 
 def _is_plain(line: bytes) -> bool:

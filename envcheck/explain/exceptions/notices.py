@@ -43,7 +43,7 @@ _REPORTED = re.compile(
     r".{0,300}(?:\b(?:[Ff]ail\w{0,4}|[Ee]rror|[Ee]xception|[Cc]ould not|[Cc]annot|[Ii]gnor\w{2,4})\b|: ?$)"
 )
 # What Python prints before the traceback of an exception that ended a thread or a task, not the program.
-_IN_THREAD = re.compile(r"Exception in thread |exception was never retrieved|^future: <(?:Task|Future) ")
+_IN_THREAD = re.compile(r"Exception in thread |exception was never retrieved|(?:^|[\]:] ?)future: <(?:Task|Future) ")
 # Python's own exceptions whose message has one line: what follows is of another writer.
 _OF_ONE_LINE = re.compile(r"^(?:Key|Index|Name|UnboundLocal|ZeroDivision|Recursion|Overflow)Error\b")
 _IN_HANDLER = "During handling of the above exception, another exception occurred"

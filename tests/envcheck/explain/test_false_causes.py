@@ -676,6 +676,10 @@ KILLED = "./serve.sh: line 12:  4121 Killed                  vllm serve /m"
         (make_traceback("KeyError: 'eval_frob'"), "missing_key"),
         ([*make_traceback("KeyError: 'lr_max'"), "", HANDLING, "", *make_traceback(NO_RUN)], "missing_key"),
         ([*make_traceback("KeyError: 'lr_max'"), "", HANDLING, "", *make_traceback(OTHER)], "unknown"),
+        (
+            [f"[rank0]: {line}" for line in (*make_traceback("KeyError: 'x'"), HANDLING, "", *make_traceback(NO_RUN))],
+            "missing_key",
+        ),
         (["./a.sh: line 9: frob: command not found", *make_traceback("AssertionError: frob is 3")], "assertion"),
         (make_traceback("KeyError: 'eval_frob'", path="/opt/python3/site-packages/transformers/x.py"), "best_metric"),
         (["NPU function error: aclrtSetDevice, error code is 507033", "E39007: open device 6 failed"], "device_setup"),
