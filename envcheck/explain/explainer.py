@@ -398,13 +398,15 @@ def _is_of_shell(one: Diagnosis) -> bool:
 def _may_follow(one: Diagnosis, made: Diagnosis) -> bool:
     """Return whether it may be a consequence of the exception: all of it is what the same process wrote later, or saw.
 
-    What the runtime of the cards reports while the interpreter exits is no cause of the exception before it.
+    What the runtime of the cards reports while the interpreter exits is no cause of the exception before it, unless
+    this one only passes on what comes from below.
     """
     first = made.evidence[0]
     rank = find_prefix_rank(first.text)
     return one.kind in ("symptom", "summary") or (
         one.kind == "cause"
         and not one.caused_by
+        and not is_general(first.text)
         and all(
             line.file == first.file and line.line > first.line and find_prefix_rank(line.text) == rank
             for line in one.evidence

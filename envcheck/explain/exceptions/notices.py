@@ -21,7 +21,10 @@ _GENERAL = re.compile(
     r"^(?:RuntimeError|Exception|OSError|SystemError|ExternalError"
     r"|[\w.]{0,80}(?:DistBackendError|DistStoreError|EngineDeadError))\b"
 )
-_REPORT = re.compile(r"^[\w.]{1,120}: (?: {0,3}[/|+ ]{0,8}[-=*#~_]{6,}|.{0,120}\b(?:[Oo]utput|stderr|stdout):(?:\s|$))")
+_REPORT = re.compile(
+    r"^[\w.]{1,120}: (?:.{0,200}\brefer to 'Ascend Error Message'"
+    r"| {0,3}[/|+ ]{0,8}[-=*#~_]{6,}|.{0,120}\b(?:[Oo]utput|stderr|stdout):(?:\s|$))"
+)
 # The attempts to load a compiled part, and why each failed, are listed below the first line.
 _LISTED_LOADS = re.compile(
     r"^(?:ImportError|OSError|RuntimeError): .{0,60}\b(?:[Cc]ould not|[Ff]ailed to|[Uu]nable to) load\b"

@@ -651,6 +651,7 @@ IN_USE = "exporter: OSError: [Errno 98] Address already in use, metrics disabled
 HANDLING = "During handling of the above exception, another exception occurred:"
 NO_RUN = "AttributeError: 'NoneType' object has no attribute 'finish'"
 QUEUE = "SystemError: (Fatal) Blocking queue is killed because the data reader raises an exception."
+DETAILS = "RuntimeError: initialization failed. The details refer to 'Ascend Error Message'."
 PROXY = "AssertionError: res=<Response [502]>, res.text=''"
 RESET = "ConnectionResetError: [Errno 104] Connection reset by peer"
 REFUSED = "ERROR [serving_chat.py:201] tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set"
@@ -670,6 +671,7 @@ KILLED = "./serve.sh: line 12:  4121 Killed                  vllm serve /m"
         ([IN_USE, *make_traceback(OTHER), *STEPS], "port_in_use"),
         ([*make_traceback("KeyError: 'lr_max'"), "build op model failed, result = 500001"], "missing_key"),
         (["build op model failed, result = 500001", *make_traceback(OTHER)], "internal_init"),
+        ([*make_traceback(DETAILS), "", "EL0004: Failed to allocate memory."], "out_of_memory"),
         ([*make_traceback(PROXY), "Killed"], "proxy"),
         ([REFUSED, ANSWER.format(400), KILLED], "killed"),
         ([REFUSED, KILLED], "request_message"),
