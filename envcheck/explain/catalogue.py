@@ -13,7 +13,7 @@ from envcheck.core.errors import UsageError
 from envcheck.core.messages import _, join
 from envcheck.core.toml_file import ParsedText, list_files, load_own_table, load_record
 from envcheck.explain import codes, prefilter
-from envcheck.explain.diagnosis import CatalogueEntry, EntryKind
+from envcheck.explain.diagnosis import CatalogueEntry, EntryKind, WarningMeaning
 from envcheck.explain.exceptions import api_changes, known_bugs, raised_place
 from envcheck.vendors import find_data_files
 
@@ -82,6 +82,8 @@ class _EntryTable:
     follows: tuple[str, ...] = ()
     peer: Literal["", "waits", "gone"] = ""
     infrastructure: bool = False
+    warned: WarningMeaning = ""
+    in_info: bool = False
 
 
 @functools.cache

@@ -23,6 +23,7 @@ MANUAL = tuple(
     f"https://docs.python.org/3/{part}"
     for part in ("library/exceptions.html", "tutorial/", "reference/simple_stmts.html", "library/functions.html")
 )
+ADVICE = "{advice}."
 LONGEST = 240  # characters of a value from a log line, in our text
 _PLACE = re.compile(r"\{(\w{1,20})\}")
 # Values that are allowed in a command to be pasted: a log may come from a stranger.
@@ -115,12 +116,17 @@ def make_diagnosis(
         why=fill_placeholders(entry.why, named),
         do=fill_placeholders(entry.do, named),
         commands=tuple(command(text) for text in entry.commands if _is_complete(text, named)),
-        source=tuple(page for page in entry.source if not page.startswith(MANUAL)),
+        source=_select_pages(entry),
         applies_to=entry.applies,
         evidence=seen,
         count=count,
         named=tuple((name, said) for name, said in named.items() if said),
     )
+
+
+def _select_pages(entry: CatalogueEntry) -> tuple[str, ...]:
+    """Return the pages that help: none for an entry of many messages, of which each has its own advice in a table."""
+    return () if entry.do == ADVICE else tuple(page for page in entry.source if not page.startswith(MANUAL))
 
 
 def _count_wanted_ranks(named: Mapping[str, str]) -> str:
@@ -250,7 +256,7 @@ def _restore_warned_causes(found: list[_RankedDiagnosis]) -> list[_RankedDiagnos
     failures = [one for one in found if one.diagnosis.kind != "warning"]
     restored = [
         replace(one, diagnosis=replace(one.diagnosis, kind=one.entry.kind))
-        if any(_can_follow(failure.entry, one.entry) for failure in failures)
+        if one.entry.kind == "cause" and any(_can_follow(failure.entry, one.entry) for failure in failures)
         else one
         for one in found
     ]
@@ -322,7 +328,8 @@ def _link_consequences(ordered: list[_RankedDiagnosis]) -> tuple[Diagnosis, ...]
     told: list[Diagnosis] = []
     for at, one in enumerate(ordered):
         before = [o for o in ordered[:at] if o.diagnosis.kind != "warning" and _may_be_linked(one, o)]
-        cause = next((o.entry.name for o in before if _can_follow(one.entry, o.entry)), "")
+        causes = [o.entry.name for o in before if _can_follow(one.entry, o.entry)]
+        cause = next((name for name in (*one.entry.follows, *causes) if name in causes), "")
         if not cause and one.diagnosis.kind in ("symptom", "summary"):
             is_end = one.entry.area == EXIT or one.entry.codes == KILL
             earlier = [o for o in before if not (is_end and _is_before(one, o))]

@@ -12,6 +12,8 @@ from envcheck.explain.processes.process_end import ProcessEnd
 
 # In display order: possible causes, then their consequences, then mere reports of an exit.
 EntryKind = Literal["cause", "symptom", "summary", "warning"]
+# Of an entry's lines that call themselves warnings; "" for nothing more than that.
+WarningMeaning = Literal["", "waiting", "last_line", "setup", "before_steps"]
 KINDS = typing.get_args(EntryKind)
 # What became of the processes of logs; for a text or code, whether an entry knows it.
 Verdict = Literal["finished", "failed", "running", "no_failure", "unknown", "explained"]
@@ -27,6 +29,10 @@ class CatalogueEntry:
     `near` is lower case; without `match`, the word alone suffices, if it is a whole word.  `needs` must match in the
     surrounding lines, `lacks` must not; `unless` must not match in the line.  A printed version that does not meet a
     requirement of `installed` excludes the entry.  `around` takes more values from the surrounding lines.
+
+    `warned`: what a line that calls itself a warning means.  waiting: normal at a start, and the reason of a log that
+    ends with it; last_line: the reason only of such a log; setup: the cause of a log that has no other one;
+    before_steps: nothing if a step follows.  `in_info`: lines at level INFO, and with a count of zero, match as well.
     """
 
     name: str
@@ -49,6 +55,8 @@ class CatalogueEntry:
     follows: tuple[str, ...] = ()  # names, or areas, of entries that cause this one
     peer: str = ""  # waits: it timed out waiting for other ranks; gone: another rank left or ended it
     infrastructure: bool = False
+    warned: WarningMeaning = ""
+    in_info: bool = False
 
 
 @dataclass(frozen=True)
@@ -111,6 +119,9 @@ class RaisedException:
     is_cut: bool = False  # the log lacks that line
     own_time: float | None = None  # only from its own block of lines; `time` may be that of an earlier line
     is_handled: bool = False  # a line of the same process after it tells that the program will continue
+    is_reported: bool = False  # the line before it reports it at a level below an error
+    in_handler: bool = False  # it was raised while another one was handled, which the log has before it
+    in_thread: bool = False  # it ended a thread or a task; the program need not notice
 
 
 @dataclass(frozen=True)

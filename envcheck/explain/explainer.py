@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from envcheck.explain.diagnosis import (
     ExplainReport,
     RaisedException,
     Verdict,
+    WarningMeaning,
 )
 from envcheck.explain.exception_forms import REPEATING, explain_exception, repeats_exception
 from envcheck.explain.exceptions import installed_versions
@@ -30,6 +31,7 @@ from envcheck.explain.passed_on import find_origin, unwrap_exception
 from envcheck.explain.processes.attempts import have_attempts, list_replaced_logs
 from envcheck.explain.processes.outcome_text import describe_first_failure
 from envcheck.explain.processes.process_end import BROKEN, FAILED, FirstFailedProcess, ProcessEnd, find_first_failure
+from envcheck.explain.processes.rank_names import find_prefix_rank
 from envcheck.explain.relevant_lines import has_alarm, has_success, has_trouble, has_work, select_relevant_lines
 from envcheck.explain.scan import scan_blocks
 
@@ -38,16 +40,8 @@ REPORT_LINES = 8  # of a library after the exception that has its number
 LOAD_LINES = 24  # of attempts to load a library, after the exception that lists them
 EVENTS = ("components.kubernetes_event",)  # their level says that something is wrong, whatever their words
 LAST_LINES = 12  # of a log, in which it says what it waits for
-# Warnings that are normal at a start, and the reason why nothing happens where a log ends with them.
-WAITING = {
-    *("ray.no_resources", "ray.rollout_waits", "launcher.paddle_waits", "scheduler.step_waits"),
-    *("network.name", "network.refused", "network.rendezvous", "network.hub_unreachable", "network.download"),
-}
-BEFORE_STEPS = {"options.no_grad_inputs"}  # warnings that say nothing if a step follows
-SETUP = {"cuda.driver_old"}  # warnings of a setup in which nothing works, the cause where a log has no other one
-# Warnings that are the reason of a failure where a log ends with them; pip's are no failure of a program that goes on.
-LAST_WARNINGS = {*WAITING, "python.requirement"}
 DIVERGED = "training.nan"  # a warning, unless the training goes on so to its end
+_SHELL_LINE = re.compile(r"^[\w./~-]{1,160}: (?:line )?\d{1,6}: ")  # of a script that went on
 NEAR_LINES = 200  # a known cause so many lines before an unknown exception led to it
 
 
@@ -270,7 +264,7 @@ def _drop_ended_waits(scans: Sequence[LogFindings], told: tuple[Diagnosis, ...])
 
 def _is_wait(name: str) -> bool:
     entry = load_index().entries.get(name)
-    return name in WAITING | BEFORE_STEPS or (entry is not None and entry.peer == "waits")
+    return entry is not None and (entry.warned in ("waiting", "before_steps") or entry.peer == "waits")
 
 
 def _find_last_work(scan: LogFindings) -> int:
@@ -288,12 +282,21 @@ def _add_last_resort(scans: Sequence[LogFindings], told: tuple[Diagnosis, ...]) 
         return told
     hits = ((name, hit, scan.read - LAST_LINES) for scan in scans for name, hit in scan.hits.items())
     ends = {name for name, hit, begin in hits if hit.last > begin and not hit.is_over}
-    if last := next((one for one in told if one.name in LAST_WARNINGS and one.name in ends), None):
+    if last := _find_warning(told, ends, "waiting", "last_line"):
         return (replace(last, kind="symptom"), *(one for one in told if one is not last))
     quoted = _quote_refusal(scans)
-    if quoted is None and (broken := next((one for one in told if one.name in SETUP), None)):
+    if quoted is None and (broken := _find_warning(told, load_index().entries, "setup")):
         return _put_first(replace(broken, kind="cause"), [one for one in told if one is not broken])
     return _put_first(quoted, told) if quoted else told
+
+
+def _find_warning(told: Sequence[Diagnosis], names: Collection[str], *meanings: WarningMeaning) -> Diagnosis | None:
+    """Return the first diagnosis of these names whose warnings mean one of these."""
+    entries = load_index().entries
+    return next(
+        (one for one in told if one.name in names and one.name in entries and entries[one.name].warned in meanings),
+        None,
+    )
 
 
 def _quote_refusal(scans: Sequence[LogFindings]) -> Diagnosis | None:
@@ -316,13 +319,21 @@ def _explain_text(raised: RaisedException) -> Diagnosis | None:
     That is so where the line has a mark before it, or where the message goes on in the next lines.  The frames are the
     lines around it.
     """
-    around = "\n".join((*raised.frames, *raised.sources))
+    around = "\n".join((*raised.frames, *raised.sources, *_print_frames(raised), raised.text))
     for text in (raised.text, f"{raised.text} {raised.details}"):
         for entry, groups in load_index().match_line(text, lambda: around):
             if entry.kind == "cause" and entry.name not in REPEATING:
                 seen = Evidence(raised.file, raised.end or raised.line, raised.text, raised.time)
                 return causality.make_diagnosis(entry, groups, (seen,), 1)
     return None
+
+
+def _print_frames(raised: RaisedException) -> Iterator[str]:
+    """Yield the frames as the lines of a traceback."""
+    for frame, source in zip(raised.frames, raised.sources, strict=True):
+        place, _unused, function = frame.partition(", in ")
+        path, _unused, number = place.rpartition(":")
+        yield from (f'  File "{path}", line {number}, in {function}', f"    {source}")
 
 
 def _find_unknown_exception(
@@ -347,7 +358,11 @@ def _find_unknown_exception(
     causes = {one.name for one in told if one.kind == "cause" or (has_report and one.kind == "symptom")}
     after = LOAD_LINES if lists_loads(raised.text) else REPORT_LINES if has_report else 0
     last = raised.end + after if raised.frames else scan.read  # without frames it may not be the end
-    led = [one for one in known if one.entry.name in causes and far <= one.line.line <= last]
+    led = [
+        one
+        for one in known
+        if one.entry.name in causes and far <= one.line.line <= last and not _SHELL_LINE.search(one.line.text)
+    ]
     if led and all(one.entry.name in REPEATING for one in led):
         return _find_wrapped_exception(scan, raised, led[0].entry, installed)
     return None if led else raised
@@ -372,8 +387,32 @@ def _put_first(made: Diagnosis, told: Sequence[Diagnosis]) -> tuple[Diagnosis, .
         for one in told
         if one.name not in REPEATING and one.name != made.name and not own.issuperset(_list_places(one))
     ]
-    linked = [replace(one, caused_by=made.name) if one.kind in ("symptom", "summary") else one for one in rest]
-    return (made, *linked)
+    linked = [replace(one, caused_by=made.name) if _may_follow(one, made) else one for one in rest]
+    return (made, *(replace(one, kind="warning") if _is_of_shell(one) else one for one in linked))
+
+
+def _is_of_shell(one: Diagnosis) -> bool:
+    """Return whether it is a cause that only a script reports, which went on to start the program that failed."""
+    return one.kind == "cause" and not one.caused_by and all(_SHELL_LINE.search(line.text) for line in one.evidence)
+
+
+def _may_follow(one: Diagnosis, made: Diagnosis) -> bool:
+    """Return whether it may be a consequence of the exception: all of it is what the same process wrote later, or saw.
+
+    What the runtime of the cards reports while the interpreter exits is no cause of the exception before it, unless
+    this one only passes on what comes from below.
+    """
+    first = made.evidence[0]
+    rank = find_prefix_rank(first.text)
+    return one.kind in ("symptom", "summary") or (
+        one.kind == "cause"
+        and not one.caused_by
+        and not is_general(first.text)
+        and all(
+            line.file == first.file and line.line > first.line and find_prefix_rank(line.text) == rank
+            for line in one.evidence
+        )
+    )
 
 
 def _put_after_kill(made: Diagnosis, told: Sequence[Diagnosis]) -> tuple[Diagnosis, ...]:

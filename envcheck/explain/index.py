@@ -32,19 +32,6 @@ _NONE = re.compile(
 )
 
 
-# Messages of launchers, trainers and servers (which go on without cards) at INFO level that matter nevertheless.
-MATCHED_IN_INFO_LINES = {
-    "cuda.driver_old",
-    "training.nan",
-    "launcher.paddle_worker",
-    "launcher.deepspeed_worker",
-    "launcher.paddle_waits",
-    "ray.rollout_waits",
-    "scheduler.step_waits",
-    "host.hung_task",
-}
-
-
 TRACEBACK = "traceback (most recent call last)"
 LONG = 2048  # bytes
 FIRST = 200  # characters by which a line is found among its surroundings
@@ -105,14 +92,12 @@ class EntryIndex:
             return
         low = mask_digits(low)
         if may_match(_TOLD, low) and _TOLD.match(text):
-            near = {name: entry for name, entry in near.items() if name in MATCHED_IN_INFO_LINES}
+            near = {name: entry for name, entry in near.items() if entry.in_info}
         found = [(entry, _match_entry(entry, text, low, around)) for entry in near.values()]
         if any(groups is not None for _, groups in found):
             is_none = may_match(_NONE, low) and _NONE.search(text)
             matched = [
-                (entry, groups)
-                for entry, groups in found
-                if groups is not None and not (is_none and entry.name not in MATCHED_IN_INFO_LINES)
+                (entry, groups) for entry, groups in found if groups is not None and (entry.in_info or not is_none)
             ]
             yield from self._assign_to_owners(matched, text, low)
 

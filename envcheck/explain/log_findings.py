@@ -120,11 +120,17 @@ class LogFindings:
     read: int = 0  # lines, including a last one without a line end
     trains: int = 0  # line before which nothing ended the training: steps follow, or the mark of a regular end
     diverged: bool = False  # the loss of the last steps is NaN or infinite
+    worked: int = 0  # line of a step that the program made before the exception that ended it: 0 without both
     is_replaced: bool = False  # by a later attempt of the same run: no line of this log ended the training
 
     def may_end_training(self, line: int) -> bool:
-        """Return whether the line with this number may have ended the training."""
-        return not self.is_replaced and line >= self.trains
+        """Return whether the line with this number may have ended the training.
+
+        Before its last steps, only a traceback may: another process may have printed it.
+        """
+        if self.is_replaced or line < self.trains:
+            return False
+        return line >= self.worked or any(one.line <= line <= one.last for one in self.raised)
 
     def may_be_end(self, entry: CatalogueEntry, line: int) -> bool:
         """Return whether the line of the entry may have ended it: after its regular end, other ranks leave as well."""
@@ -165,6 +171,7 @@ class LogFindings:
         if self.size > TAIL and sum(map(len, steps)) > BUFFER:
             self.trains = self.lines + 1 - self.end.count(b"\n")
         self.trains = max(self.trains, self.progress.find_survived(), self.progress.end)
+        self.worked = self._find_last_work()
         self.odd_first, self.begin, self.end = {}, b"", b""
         self.odd_last.clear()
         _fill_objects(self)
@@ -184,9 +191,32 @@ class LogFindings:
             hit.mild = hit.mild or hit.is_over
 
     def _drop_handled(self) -> None:
-        """Drop the exceptions with which the program coped: it announced to continue, and made a step after that."""
+        """Drop the exceptions with which the program coped: it told so before or after them, and made steps then.
+
+        The lines of entries among theirs are warnings.
+        """
         last = max(self.progress.last.number if self.progress.last else 0, self.progress.end)
-        self.raised = [one for one in self.raised if not (one.is_handled and max(one.last, one.end) < last)]
+        worked = max(self._find_last_work(), self.progress.end)
+        dropped = [
+            one
+            for one in self.raised
+            if (one.is_handled and max(one.last, one.end) < last) or (_is_survivable(one) and one.end < worked)
+        ]
+        self.raised = [one for one in self.raised if one not in dropped]
+        spans = [range(one.line, max(one.last, one.end) + 1) for one in dropped]
+        for hit in self.hits.values():
+            lines = {*(one.line for one in hit.first_lines), hit.last}
+            hit.mild = hit.mild or all(any(line in span for span in spans) for line in lines)
+
+    def _find_last_work(self) -> int:
+        """Return the line of the last but one step before the exception that ended the program; 0 without both.
+
+        A program may print its steps late, even after its exception.  What it printed before the exception, it printed
+        while it worked, and one step may have been on its way.
+        """
+        ended = max((one.line for one in self.raised if not _is_survivable(one) and not is_notice(one.text)), default=0)
+        steps = [one.number for one in self.progress.advances if one.number < ended]
+        return steps[-2] if len(steps) > 1 else self.progress.find_survived()
 
     def _guess_exceptions(self) -> None:
         """Take alarming lines in the form of an exception's line for one if the log has no whole traceback.
@@ -252,6 +282,11 @@ class LogFindings:
         found = next(filter(None, fed), None) or reader.finish_log()
         if found:
             self.add_exception(found)
+
+
+def _is_survivable(one: RaisedException) -> bool:
+    """Return whether the program may have gone on after the exception."""
+    return one.is_handled or one.is_reported or one.in_thread
 
 
 def ends_cleanup(lines: Sequence[bytes], at: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 # A line that calls itself a warning is no cause; NCCL, and Kunlunxin's runtime and BKCL, call their errors so.
 _MILD = re.compile(
@@ -11,13 +12,19 @@ _MILD = re.compile(
 )
 # Nor are messages without a level after which the program continues: retries of the hub and the tracker, TensorFlow
 # next to another framework, pip about earlier packages, NumPy about a module that may still load, DeepSpeed's search
-# for a compiler.
+# for a compiler, a trainer about what it could not write into the card of the model.
 _TRIED = re.compile(
     r"thrown while requesting (?:HEAD|GET)|Retry attempt failed"
     r"|^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{1,9}: [EW] (?:tensorflow|external|\S{0,80}stream_executor|\S{0,20}cuda_)"
     r"|pip's dependency resolver|which is incompatible\.$"
     r"|A module that was compiled using NumPy 1\.x cannot be run|\bnvcc: (?:command )?not found"
+    # the card of a model, which is written after the training
+    r"|^(?![\w.]{0,80}(?:Error|Exception)\b).{0,120}?(?:\b[Mm]odel ?cards?\b"
+    r"|[Cc]ould not (?:retrieve|fetch|get|load) (?:\w{1,20} )?info\b)"
 )
+# The access log of a server that answered a request with a refusal: what it reported before is about that request.
+_REFUSED = re.compile(rb"\"(?:POST|GET|PUT) /\S{0,200} HTTP/1\.[01]\" 4\d\d\b")
+ANSWERED = 3  # lines after a report in which its answer follows
 # A program that found a difference and judged it to be none.
 _ACCEPTED = re.compile(
     r"\b(?:since|as|because) .{0,60}\b(?:are|is) compatible\b|\baccepting this (?:combination|version)"
@@ -32,3 +39,8 @@ def is_note(text: str) -> bool:
 def is_mild(text: str) -> bool:
     """Return whether the line is not a cause, whatever entry it matches."""
     return bool(_MILD.search(text) or _TRIED.search(text))
+
+
+def is_refusal(following: Iterable[bytes]) -> bool:
+    """Return whether the lines after a report are of a server that refused a request for it, and went on."""
+    return any(_REFUSED.search(line[:400]) for line in following)

@@ -27,6 +27,13 @@ _WRAPPERS = (
         ),
         "pydantic",
     ),
+    (  # a server's check of a request
+        re.compile(
+            r"^(?P<type>[\w.]{3,80}): .{0,200}'loc': \((?P<what>[^()]{3,200})\), 'msg': \\?['\"]"
+            r"(?P<message>.{3,300}?)\\?['\"], '(?:input|ctx|url)'"
+        ),
+        "openai",
+    ),
     (
         re.compile(
             r"^(?P<type>openai\.\w{3,40}): Error code: \d{3} - \{.{0,120}?'message': (?P<quote>['\"])"
@@ -44,6 +51,13 @@ _WRAPPERS = (
     (
         re.compile(r"^(?P<type>[\w.]{3,80}): \[address=[\w.:]{3,60}, pid=\d{1,9}\] (?P<message>.{3,400})$"),
         "xoscar",
+    ),
+    (
+        re.compile(
+            r"^[\w.]{0,60}CompilationError: at \d{1,5}:\d{1,5}:.{0,600}?\b(?P<type>\w{3,40}Error)\((?P<quote>['\"])"
+            r"(?P<message>.{3,400}?)(?P=quote)\)"
+        ),
+        "triton",
     ),
 )
 
@@ -69,7 +83,8 @@ def _unwrap_message(raised: RaisedException) -> RaisedException:
     count = len(raised.frames)
     while count > 1 and raised_place.find_package(raised.frames[count - 1]) == package:
         count -= 1
-    kept = replace(raised, text=f"{kind}: {found['message']}", details="", continuation="")
+    where = f" ({found['what']})" if "what" in found.groupdict() else ""
+    kept = replace(raised, text=f"{kind}: {found['message']}{where}", details="", continuation="")
     return replace(kept, frames=raised.frames[:count], sources=raised.sources[:count])
 
 

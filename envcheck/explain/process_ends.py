@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from envcheck.explain import timestamps
 from envcheck.explain.diagnosis import CatalogueEntry, Evidence, RaisedException
 from envcheck.explain.exceptions import raised_place
-from envcheck.explain.exceptions.notices import is_notice
+from envcheck.explain.exceptions.notices import has_waited, is_accident, is_notice
 from envcheck.explain.log_findings import LogFindings
 from envcheck.explain.processes import rank_names
 from envcheck.explain.processes.join_ends import (
@@ -58,13 +58,23 @@ def find_own_exception(scan: LogFindings, rank: int | None = None, unit: str = "
     """Return the last exception after which the process did not continue, and that is its own.
 
     One whose own line the log lacks is returned only if the log has no whole one, and one after which the program was
-    to continue only if there is no other.
+    to continue, or that ended a thread, only if there is no other that did not wait for that thread.
     """
     mine = [one for one in scan.raised if (one.rank == rank or rank is None) and unit in ("", one.unit)]
     after = [one for one in mine if scan.may_end_training(max(one.line, one.end)) and not is_notice(one.text)]
     if any(not one.is_cut for one in scan.raised):
         after = [one for one in after if not one.is_cut]
-    return max(after, key=lambda one: (not one.is_handled, one.line), default=None)
+    in_threads = [one.line for one in after if one.in_thread]
+
+    def rate(one: RaisedException) -> tuple[bool, int, int]:
+        has_left = has_waited(one.text) and any(line < one.line for line in in_threads)
+        return (not one.is_handled, 0 if has_left else 1 if one.in_thread else 2, one.line)
+
+    last = max(after, key=rate, default=None)
+    if last is None or not (last.in_handler and is_accident(last.text)):
+        return last
+    handled = [one for one in after if one.end < last.line and one.rank == last.rank]
+    return max(handled, key=lambda one: one.line, default=last)
 
 
 def list_known_lines(scan: LogFindings, entries: Mapping[str, CatalogueEntry]) -> list[_KnownLine]:

@@ -25,9 +25,10 @@ from envcheck.explain.log_findings import (
     MatchedLine,
     ends_cleanup,
 )
-from envcheck.explain.log_level import is_mild, is_note
+from envcheck.explain.log_level import ANSWERED, is_mild, is_note, is_refusal
 from envcheck.explain.log_text import sanitize_line
 from envcheck.explain.prefilter import DIGITS, select_lines
+from envcheck.explain.processes.line_prefix import find_own_text
 from envcheck.explain.processes.pods import list_recoveries, list_sections
 from envcheck.explain.processes.printed_data import SampleReader, is_boxed
 from envcheck.explain.processes.progress import feed_progress
@@ -213,7 +214,8 @@ class LogScanner:
             return
         self.found.time = self._find_time(lines, at)
         reader = TracebackReader()
-        reader.start_traceback(lines[at], self.name, number, self.found.time, _read_logged_time(lines[max(0, at - 1)]))
+        logged = _read_logged_time(lines[max(0, at - 1)])
+        reader.start_traceback(lines[at], self.name, number, self.found.time, logged, _find_line_before(lines, at))
         key = (reader.rank, reader.unit)
         if key in self._readers or len(self._readers) < READERS:
             self._readers[key] = reader
@@ -288,7 +290,7 @@ class LogScanner:
                 continue
             for entry, groups in self.index.match_line(text, self._make_context_reader(lines, at)):
                 hit = self.found.hits.setdefault(entry.name, EntryHits())
-                hit.mild = hit.mild and is_mild(text)
+                hit.mild = hit.mild and (is_mild(text) or is_refusal(lines[at + 1 : at + 1 + ANSWERED]))
                 if len(hit.shown) < SHOWN:
                     line = Evidence(self.name, number, text, self._find_time(lines, at))
                     values = read_surroundings(entry, text, self._make_context_reader(lines, at)) | groups
@@ -340,6 +342,14 @@ def _read_logged_time(line: bytes) -> float | None:
     return (
         timestamps.parse_timestamp(line[:400].decode("utf-8", "replace")) if _ERROR_LEVEL.search(line[:200]) else None
     )
+
+
+def _find_line_before(lines: list[bytes], at: int) -> str:
+    """Return the line before this one, or before an empty one there; "" if it is of another rank."""
+    rank = find_prefix_rank(lines[at][:200].decode("utf-8", "replace"))
+    before = (sanitize_line(line[:400]) for line in lines[max(0, at - 2) : at][::-1])
+    found = next((text for text in before if text.strip() and find_own_text(text) != ""), "")
+    return found if find_prefix_rank(found) == rank else ""
 
 
 def _is_plain(line: bytes) -> bool:

@@ -17,7 +17,7 @@ from envcheck.explain.exceptions.message_lines import (
     join_continuation,
     join_details,
 )
-from envcheck.explain.exceptions.notices import is_handled
+from envcheck.explain.exceptions.notices import has_one_line, is_handled, is_in_handler, is_in_thread, is_reported
 from envcheck.explain.log_text import sanitize_line
 from envcheck.explain.processes.line_prefix import drop_count
 from envcheck.explain.processes.rank_names import UNIT, find_prefix_rank, find_prefix_unit
@@ -45,14 +45,18 @@ class TracebackReader:
         self.open = False
 
     def start_traceback(
-        self, line: bytes, file: str, number: int, time: float | None, own_time: float | None = None
+        self, line: bytes, file: str, number: int, time: float | None, own_time: float | None = None, before: str = ""
     ) -> None:
-        """Start with the head of a traceback; `own_time` is that of a logger's line to which it belongs."""
+        """Start with the head of a traceback; `own_time` is that of a logger's line to which it belongs.
+
+        `before` is the line before it.
+        """
         found = _HEAD.match(sanitize_line(line[:1024]))
         self._ahead = found[1] if found else ""
         logged = _LOGGED.match(self._ahead)
         self._aheads = (self._ahead, logged[1]) if logged else (self._ahead,)
         self._file, self._number, self._time = file, number, time
+        self._before = before
         ahead_time = timestamps.parse_timestamp(self._ahead)
         self._own_time = own_time if ahead_time is None else ahead_time
         self._frames: list[str] = []
@@ -97,7 +101,7 @@ class TracebackReader:
             return replace(self._make_exception(self._headline), is_handled=True)
         if text is not None and self._own_time is None and is_runtime_report(text):
             self._own_time = timestamps.parse_timestamp(text)
-        is_detail = text is not None and is_message_line(text)
+        is_detail = text is not None and is_message_line(text) and not has_one_line(self._headline)
         if text is not None and is_detail and text.strip():
             self._details.append(text.rstrip())
             self._last = self._read
@@ -165,6 +169,9 @@ class TracebackReader:
             continuation=join_continuation(what, self._details),
             last=self._number + (self._last or self._read),
             own_time=self._own_time,
+            is_reported=is_reported(self._before),
+            in_handler=is_in_handler(self._before),
+            in_thread=is_in_thread(self._before),
         )
 
 

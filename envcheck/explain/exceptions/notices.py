@@ -11,6 +11,7 @@ _NOTICE = re.compile(
     r"|^RuntimeError: One of the subprocesses has abruptly died"
     r"|^[\w.]{3,80}: Caught \w{1,60} in (?:DataLoader worker|pin memory|replica)"
     r"|^RuntimeError: Engine core initialization failed"
+    r"|^SystemError: \(Fatal\) Blocking queue is killed because the data reader|^RuntimeError: Pin memory thread exited"
     r"|^RuntimeError: DataLoader worker|^\S{0,40}RaySystemError: System error: Failed to unpickle"
     r"|^(?:RuntimeError|ValueError): (?:Worker failed with error|Failed to start (?:workers|engine)"
     r"|Rank \d{1,5} scheduler died|Engine process failed)"
@@ -39,11 +40,55 @@ _RETRIED = re.compile(
     r"\b[Rr]etrying (?:in|after|\(|\d)|\bwill (?:retry|be retried|be skipped)\b(?! no )|\b[Ff]all(?:ing|s)? back to\b"
 )
 _ERROR = re.compile(r"\b(?:ERROR|CRITICAL|FATAL)\b")
+# What a program prints before the traceback of an exception that it reports and survives: at a level below an error.
+_REPORTED = re.compile(
+    r"^(?!.{0,160}\b(?:ERROR|CRITICAL|FATAL)\b).{0,120}\b(?:WARN(?:ING)?|INFO|DEBUG)\b"
+    r".{0,300}(?:\b(?:[Ff]ail\w{0,4}|[Ee]rror|[Ee]xception|[Cc]ould not|[Cc]annot|[Ii]gnor\w{2,4})\b|: ?$)"
+)
+# What Python prints before the traceback of an exception that ended a thread or a task, not the program.
+_IN_THREAD = re.compile(r"Exception in thread |exception was never retrieved|(?:^|[\]:] ?)future: <(?:Task|Future) ")
+# Python's own exceptions whose message has one line: what follows is of another writer.
+_OF_ONE_LINE = re.compile(r"^(?:Key|Index|Name|UnboundLocal|ZeroDivision|Recursion|Overflow)Error\b")
+_IN_HANDLER = "During handling of the above exception, another exception occurred"
+# Exceptions that a handler raises by accident, mostly because what it cleans up was never made.
+_ACCIDENT = re.compile(r"^(?:AttributeError: 'NoneType'|NameError|UnboundLocalError)")
+# A program that waited for another part of itself raises one of these.
+_WAITED = re.compile(r"^(?:[\w.]{0,80}\.)?(?:Empty|TimeoutError|BrokenBarrierError|CancelledError)\b")
 
 
 def is_handled(line: str) -> bool:
     """Return whether the line after a traceback tells that the program will continue; it may still not do so."""
     return bool(_SKIPPED.search(line) or (_RETRIED.search(line) and not _ERROR.search(line)))
+
+
+def is_reported(line: str) -> bool:
+    """Return whether the line before a traceback reports it at a level below an error."""
+    return bool(_REPORTED.match(line))
+
+
+def is_in_thread(line: str) -> bool:
+    """Return whether the line before a traceback tells that the exception ended a thread or a task."""
+    return bool(_IN_THREAD.search(line))
+
+
+def is_in_handler(line: str) -> bool:
+    """Return whether the line before a traceback tells that another exception was being handled."""
+    return _IN_HANDLER in line
+
+
+def is_accident(text: str) -> bool:
+    """Return whether a handler raises such an exception by accident: what it handled is the failure."""
+    return bool(_ACCIDENT.match(text))
+
+
+def has_one_line(text: str) -> bool:
+    """Return whether the lines after the exception's own line cannot belong to its message."""
+    return bool(_OF_ONE_LINE.match(text))
+
+
+def has_waited(text: str) -> bool:
+    """Return whether the exception tells that something did not come in time."""
+    return bool(_WAITED.match(text))
 
 
 def is_notice(text: str) -> bool:

@@ -340,6 +340,7 @@ def test_endless_patterns_are_refused(bad: str) -> None:
             {"name": "x", "says": "s", "why": "w", "do": "d", "near": ["a"], "colour": 1},
             "x.colour: unknown key",
         ),
+        ({"name": "x", "says": "s", "why": "w", "do": "d", "near": ["a"], "warned": "w"}, "warned: expected one of , "),
         ({"name": "x", "says": "s", "why": "w", "do": "d", "near": "a"}, "a list of texts"),
         ({"name": "x", "says": "s", "why": "w", "do": "d", "near": ["a"], "match": ["("]}, "cannot be read"),
     ],

@@ -691,3 +691,98 @@ def test_parts_that_leave_after_the_end_are_no_failure() -> None:
 
     assert (after.verdict, after.has_cause) == ("finished", False)
     assert explain_text(orphan).has_cause
+
+
+def make_traceback(last: str, head: str = "", path: str = "/w/a.py") -> list[str]:
+    source = f'  File "{path}", line 9, in step\n    run()'
+    return [*filter(None, [head]), "Traceback (most recent call last):", *source.splitlines(), last]
+
+
+STEPS = ["step 7/400 loss 0.31", "step 8/400 loss 0.30"]
+MISSING, OTHER = "ModuleNotFoundError: No module named 'quux'", "RuntimeError: no frobs left for rank 5"
+THREAD, SAMPLE = "Exception in thread frob-2:", "2026-11-24 11:00:40 WARNING sandbox: sample 17 failed:"
+IN_USE = "exporter: OSError: [Errno 98] Address already in use, metrics disabled"
+HANDLING = "During handling of the above exception, another exception occurred:"
+NO_RUN = "AttributeError: 'NoneType' object has no attribute 'finish'"
+QUEUE = "SystemError: (Fatal) Blocking queue is killed because the data reader raises an exception."
+DETAILS = "RuntimeError: initialization failed. The details refer to 'Ascend Error Message'."
+PROXY = "AssertionError: res=<Response [502]>, res.text=''"
+RESET = "ConnectionResetError: [Errno 104] Connection reset by peer"
+REFUSED = "ERROR [serving_chat.py:201] tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set"
+ANSWER = 'INFO:     192.0.2.5:40114 - "POST /v1/chat/completions HTTP/1.1" {} Bad Request'
+KILLED = "./serve.sh: line 12:  4121 Killed                  vllm serve /m"
+
+
+@pytest.mark.parametrize(
+    ("lines", "name"),
+    [
+        ([*make_traceback("ZeroDivisionError: division by zero", THREAD), *make_traceback("_queue.Empty")], "empty"),
+        ([*make_traceback(OTHER), *make_traceback(RESET, THREAD)], "unknown"),
+        ([*make_traceback(OTHER, THREAD), *make_traceback(QUEUE)], "unknown"),
+        ([*make_traceback(MISSING, SAMPLE), *STEPS, *make_traceback(OTHER)], "unknown"),
+        ([*make_traceback(MISSING, SAMPLE), *make_traceback(OTHER), *STEPS], "module"),
+        ([IN_USE, *STEPS, *make_traceback(OTHER)], "unknown"),
+        ([IN_USE, *make_traceback(OTHER), *STEPS], "port_in_use"),
+        ([*make_traceback("KeyError: 'lr_max'"), "build op model failed, result = 500001"], "missing_key"),
+        (["build op model failed, result = 500001", *make_traceback(OTHER)], "internal_init"),
+        ([*make_traceback(DETAILS), "", "EL0004: Failed to allocate memory."], "out_of_memory"),
+        ([*make_traceback(PROXY), "Killed"], "proxy"),
+        ([REFUSED, ANSWER.format(400), KILLED], "killed"),
+        ([REFUSED, KILLED], "request_message"),
+        (make_traceback("KeyError: 'eval_frob'"), "missing_key"),
+        ([*make_traceback("KeyError: 'lr_max'"), "", HANDLING, "", *make_traceback(NO_RUN)], "missing_key"),
+        ([*make_traceback("KeyError: 'lr_max'"), "", HANDLING, "", *make_traceback(OTHER)], "unknown"),
+        (
+            [f"[rank0]: {line}" for line in (*make_traceback("KeyError: 'x'"), HANDLING, "", *make_traceback(NO_RUN))],
+            "missing_key",
+        ),
+        (["./a.sh: line 9: frob: command not found", *make_traceback("AssertionError: frob is 3")], "assertion"),
+        (make_traceback("KeyError: 'eval_frob'", path="/opt/python3/site-packages/transformers/x.py"), "best_metric"),
+        (["NPU function error: aclrtSetDevice, error code is 507033", "E39007: open device 6 failed"], "device_setup"),
+    ],
+)
+def test_what_the_program_survived_is_no_cause(lines: list[str], name: str) -> None:
+    """What a program survived comes after what ended it: it made steps, answered, or only a thread ended."""
+    found = [one for one in explain_text("\n".join([*lines, ""])).diagnoses if one.kind != "warning"]
+
+    assert [one.name.rpartition(".")[2] for one in found if not one.caused_by] == [name]
+
+
+@pytest.mark.parametrize(
+    ("last", "headline"),
+    [
+        (
+            [
+                "triton.compiler.errors.CompilationError: at 14:11:",
+                "    x = tl.arange(0, N)",
+                'ValueError("frob must be 2")',
+            ],
+            "outside of what the program accepts: frob must be 2",
+        ),
+        (
+            [
+                "openai.BadRequestError: Error code: 400 - {'object': 'error', 'message': \"[{'type': 'literal_error', "
+                "'loc': ('body', 2, 'role'), 'msg': \\\"Input should be 'system' or 'tool'\\\", 'input': 'bot'}]\"}"
+            ],
+            "Input should be 'system' or 'tool' ('body', 2, 'role')",
+        ),
+        (["AssertionError: length 4097 exceeds block 4096"], "accepts: length 4097 exceeds block 4096"),
+        (
+            ["terminate called after throwing an instance of 'frob::parse_error'", "  what():  parse error at line 3"],
+            "A worker aborted (SIGABRT): frob::parse_error, parse error at line 3",
+        ),
+    ],
+)
+def test_message_that_another_part_wraps(last: list[str], headline: str) -> None:
+    """The headline has the innermost message, whatever puts it into an own one."""
+    head = make_traceback("")[:-1] if "terminate" not in last[0] else []
+
+    assert headline in explain_text("\n".join([*head, *last, ""])).diagnoses[0].description
+
+
+def test_model_card_after_the_training() -> None:
+    """What a trainer could not write into the card of the model is no failure of the training."""
+    line = "Could not retrieve model info for '/data/m': Repo id must be in the form 'repo_name': '/data/m'."
+    found = explain_text(f"{FINISHED}{line}\n")
+
+    assert (found.verdict, [one.kind for one in found.diagnoses]) == ("running", ["warning"])
