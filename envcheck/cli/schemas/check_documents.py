@@ -205,6 +205,9 @@ class DiagnosisValues(Keys):
 INNER_KEYS = (
     "time",
     "own_time",
+    "is_reported",
+    "in_handler",
+    "in_thread",
     "frames",
     "sources",
     "rank",
