@@ -1,5 +1,5 @@
 """Add the compiled catalogues and the packed tables while envcheck is built, and leave out what nobody reads in the
-installed code: comments, docstrings that nothing prints, types that no other package sees, wide indents; all else is in
+installed code: comments, docstrings that nothing prints, types that no user's code sees, wide indents; all else is in
 setup.cfg."""
 
 import ast
@@ -30,6 +30,8 @@ PRINTING = (
     "envcheck/job/requirements/*",
     "envcheck/vendors/*/checks*",
 )
+# What checks of a site, and programs that read vendor tools, are written against; the other packages are no library.
+TYPED = ("envcheck/core/", "probes/")
 
 
 class BuildWithGeneratedFiles(build_py):
@@ -51,7 +53,8 @@ class BuildWithGeneratedFiles(build_py):
                 name = path.relative_to(self.build_lib).as_posix()
                 if not name.startswith(PROGRAMS):
                     text = blank_inner_text(path.read_text(encoding="utf-8"), is_printed(name))
-                    path.write_text(narrow_indents(drop_inner_types(text)), encoding="utf-8")
+                    text = drop_inner_types(text, keeps_public=name.startswith(TYPED))
+                    path.write_text(narrow_indents(text), encoding="utf-8")
 
 
 def is_printed(name: str) -> bool:
@@ -79,9 +82,9 @@ def blank_inner_text(source: str, prints: bool) -> str:
     return "\n".join(lines)
 
 
-def drop_inner_types(source: str) -> str:
-    """Return the code without the types that no other package sees: arguments and results of private functions, and
-    local variables."""
+def drop_inner_types(source: str, keeps_public: bool) -> str:
+    """Return the code without types of local variables, and of arguments and results of functions; those of public
+    functions may stay."""
     lines = [line.encode() for line in source.split("\n")]  # columns of the tree are of bytes
     functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
     found = {  # line, first and last column
@@ -90,7 +93,7 @@ def drop_inner_types(source: str) -> str:
         for local in list_local_types(node)
     }
     for node in functions:
-        if not node.name.startswith("_") or node.name.endswith("__"):
+        if keeps_public and (not node.name.startswith("_") or node.name.endswith("__")):
             continue
         given = node.args
         for each in (*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg):
