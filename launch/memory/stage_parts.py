@@ -10,6 +10,7 @@ from launch.memory import (
     adapter_activations,
     adapters,
     autocast,
+    large_gradients,
     offloaded,
     parameter_shares,
     pipeline,
@@ -69,6 +70,10 @@ class StageParts:
     gathered_start: float = 0.0
     head_reduction: float = 0.0
     last_reduction: float = 0.0
+    first_gradient: float = 0.0
+    last_gradient: float = 0.0
+    waiting: float = 0.0
+    undivided: float = 0.0
     buffer_pool: float = 0.0
     buffer_forward: float = 0.0
     buffer_backward: float = 0.0
@@ -234,7 +239,7 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
         released=sharding_buffers.released_bytes(job, holding, block),
         saving=sharding_buffers.checkpoint_save_bytes(job, holding, block) if job.trains_all else 0.0,
         buckets=sharding_buffers.bucket_bytes(job, trained, gradients),
-        subgroup=sharding_buffers.subgroup_bytes(job, trained),
+        subgroup=large_gradients.step_gradient_bytes(job, trained),
         unpacked=quantised.unpacked_matrix_bytes(job),
         unpacked_head=quantised.unpacked_head_bytes(job) if last else 0.0,
         previous=adapter_activations.previous_step_bytes(job, mine),
@@ -259,11 +264,15 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
         gathered_start=sharding_buffers.first_gather_bytes(job, holding, block),
         head_reduction=sharding_buffers.head_reduction_bytes(job, holding, block),
         last_reduction=sharding_buffers.last_reduction_bytes(job, holding, block),
+        first_gradient=large_gradients.first_gradient_bytes(job, holding),
+        last_gradient=large_gradients.last_gradient_bytes(job, holding, trained),
+        waiting=large_gradients.waiting_gradient_bytes(job, holding),
+        undivided=large_gradients.undivided_gradient_bytes(job),
         buffer_pool=sharding_buffers.gather_pool_bytes(job, holding, block),
         buffer_forward=head_unit if job.framework.keeps_head and head_unit else buffer,
         buffer_backward=buffer,
         watched=sharding_buffers.held_input_bytes(job, block_set.checkpoints * loads),
-        partition=sharding_buffers.gradient_partition_bytes(job, trained),
+        partition=large_gradients.gradient_partition_bytes(job, trained),
         unfinished=sharding_buffers.unfinished_share(job, holding),
         copies=copies + cast * again,
         flattened=sharding_buffers.flattened_bytes(job, trained),

@@ -122,6 +122,21 @@ CASES: dict[str, dict[str, Any]] = {
     "fsdp2, large vocabulary": LARGE,
     "fsdp2, large vocabulary, two micro batches": {**LARGE, "accumulate": 2},
     "fsdp2, units for embedding and head": {**LARGE, "edges": True},
+    "ddp, tied": {**TIED, "weight": 2},
+    "zero1, large vocabulary": {**LARGE, "weight": 2},
+    "zero2, large vocabulary": {**LARGE, "weight": 2},
+    "zero2, large vocabulary, two micro batches": {**LARGE, "weight": 2, "accumulate": 2},
+    "zero2, large vocabulary, larger bucket": {**LARGE, "weight": 2, "tokens": 16, "bucket": 3_000_000},
+    "zero3, large vocabulary": {**LARGE, "weight": 2, "tokens": 16},
+    "zero1, tied": {**TIED, "weight": 2},
+    "zero2, tied": {**TIED, "weight": 2},
+    "zero3, tied": {**TIED, "weight": 2},
+    "zero1, recomputed, small bucket": {"recompute": True, "bucket": 100_000},
+    "zero1, optimizer on the host, small bucket": {**LARGE, "weight": 2, "tokens": 16, "offload": ["optimizer"]},
+    "zero2, optimizer on the host, small bucket": {**LARGE, "weight": 2, "tokens": 16, "offload": ["optimizer"]},
+    "zero3, optimizer on the host, large vocabulary": {**LARGE, "weight": 2, "tokens": 16, "offload": ["optimizer"]},
+    "zero1, four ranks, large vocabulary": {**LARGE, "weight": 2, "tokens": 32, "ranks": 4},
+    "zero2, four ranks, tied": {**TIED, "weight": 2, "ranks": 4},
 }
 REAL: tuple[str, ...] = ("ddp", "fsdp1", "fsdp2", "zero1", "zero2", "zero3")
 REAL += (
@@ -132,6 +147,7 @@ REAL += (
     "fsdp2, units for embedding and head",
 )
 REAL += ("ddp, fp32 weights", "fsdp2, lora", "zero2, optimizer on the host", "zero3, optimizer on the host")
+REAL += ("zero1, large vocabulary", "zero2, tied")
 FULL = [name for name, case in CASES.items() if "rank" not in case and "offload" not in case]
 AWAY = [name for name, case in CASES.items() if "offload" in case and "rank" not in case]
 # Adapters are made whole and sharded with the optimizer; offloaded parameters leave the card then.
