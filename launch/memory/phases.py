@@ -116,12 +116,15 @@ def pooled_bytes(job: PlannedJob, p: StageParts, phase: Phase, gradients: float)
         return 0.0
     sizes = dict(phase.terms)
     gathered = sizes.get("gathered layers", 0.0)
+    copies = p.shard_copy
     if job.framework.fully_shard:
         held = {PHASES[1]: p.buffer_forward, PHASES[2]: p.buffer_backward}.get(phase.name, 0.0)
         waiting = p.buffer_pool - held
     else:
-        waiting = p.gathered - gathered
-    return max(0.0, waiting) + max(0.0, gradients - sizes.get("gradients", 0.0))
+        whole = p.accumulated * (gathered > p.accumulated)  # not at the last reduction
+        waiting = p.gathered - p.accumulated - (gathered - whole)
+        copies += p.shard_copy * (gradients > 0)
+    return copies + max(0.0, waiting) + max(0.0, gradients - sizes.get("gradients", 0.0))
 
 
 def lasting_buckets(job: PlannedJob) -> float:
@@ -230,11 +233,12 @@ def backward_terms(job: PlannedJob, p: StageParts, states: tuple[ModelStates, Mo
     )
     loss = (*held[:1], (mark("gathered layers"), p.gathered_first), (mark("logits and loss"), p.loss))
     at_loss = ((*state_terms(forward), *loss, *p.kept),) if sharding_buffers.prefetches_units(job) else ()
+    fewer = replace(now, gradients=now.gradients - p.last_reduction.absent)
     edges = (
         (*state_terms(kept), *held, (mark("communication buckets"), p.buckets), *activations, (lasting[0], gradients))
         for gradients, kept, activations in (
             (p.head_reduction, forward, p.kept),
-            (p.last_reduction, now, ()),
+            (p.last_reduction.gradients, fewer, ((working[0], p.last_reduction.gathered),)),
             (p.first_gradient, reduced[0], p.kept),
             (p.last_gradient, reduced[1], ()),
         )

@@ -40,6 +40,7 @@ class StageParts:
     buckets: float
     subgroup: float
     unpacked: float
+    last_reduction: sharding_buffers.LastReduction
     scratch: float = 0.0
     unit_gradients: float = 0.0
     unreduced: float = 0.0
@@ -69,7 +70,7 @@ class StageParts:
     first_norm: float = 0.0
     gathered_start: float = 0.0
     head_reduction: float = 0.0
-    last_reduction: float = 0.0
+    shard_copy: float = 0.0
     first_gradient: float = 0.0
     last_gradient: float = 0.0
     waiting: float = 0.0
@@ -263,7 +264,8 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
         + head_unit * (2 if job.framework.keeps_head else 1),
         gathered_start=sharding_buffers.first_gather_bytes(job, holding, block),
         head_reduction=sharding_buffers.head_reduction_bytes(job, holding, block),
-        last_reduction=sharding_buffers.last_reduction_bytes(job, holding, block),
+        last_reduction=sharding_buffers.count_last_reduction(job, holding, block),
+        shard_copy=sharding_buffers.shard_copy_bytes(job, holding, block),
         first_gradient=large_gradients.first_gradient_bytes(job, holding),
         last_gradient=large_gradients.last_gradient_bytes(job, holding, trained),
         waiting=large_gradients.waiting_gradient_bytes(job, holding),
