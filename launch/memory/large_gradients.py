@@ -96,13 +96,13 @@ def last_gradient_bytes(job: PlannedJob, holding: ParameterShare, trained: float
     if job.sharding == "none":
         return job.precision.weight * holding.embedding * job.model.tied
     table = C * holding.embedding
+    bucket = job.framework.bucket / 2 if job.sharding == "zero3" else first_bucket(job)
     passing = (
-        table * job.model.tied,
-        flattened_bucket_bytes(job, holding.embedding, trained),
-        offloaded.moved_gradient_bytes(job),
+        table * (1 + job.model.tied),
+        table + flattened_bucket_bytes(job, holding.embedding, trained),
+        table * (holding.embedding > bucket) + offloaded.moved_gradient_bytes(job),
     )
-    whole = table if job.sharding == "zero3" else undivided_gradient_bytes(job)
-    return table + max(passing) + whole
+    return max(passing) + (table if job.sharding == "zero3" else undivided_gradient_bytes(job))
 
 
 def flattened_bucket_bytes(job: PlannedJob, start: float, trained: float) -> float:
