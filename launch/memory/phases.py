@@ -93,6 +93,7 @@ def list_phases(job: PlannedJob, stage: int) -> tuple[Phase, ...]:
                 *constant,
                 (mark("step temporaries"), optimizer_scratch_bytes(job, p)),
                 (mark("fp32 gradient group"), p.subgroup),
+                ("checkpoints", p.retained),
             ),
         ),
         Phase(

@@ -41,6 +41,7 @@ class StageParts:
     subgroup: float
     unpacked: float
     last_reduction: sharding_buffers.LastReduction
+    retained: float
     scratch: float = 0.0
     unit_gradients: float = 0.0
     unreduced: float = 0.0
@@ -202,6 +203,7 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
     x = job.layout
     wide = job.compute / C
     loads = wide if x.layer_split else wide * pipeline.count_loads_in_flight(x.pp, stage, x.vpp, job.grad_accum)
+    retained = retained_bytes(job, block_set) * wide
     last, own_units = stage == job.layout.pp - 1, sharding_buffers.has_adapter_units(job)
     norm = activations.norm_activations(job, 1)
     ends = activations.edge_bytes(job, stage == 0, last) * job.tokens + activations.rotary_table_bytes(job)
@@ -229,7 +231,8 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
             (mark("attention scores"), block_set.scores * loads),
             ("checkpoints", block_set.checkpoints * loads),
         ),
-        working=block_set.working * wide + (cast + copied) * bool(again),
+        working=block_set.working * wide + (cast + copied) * bool(again) + retained,
+        retained=2 * retained,
         gradient=wide
         * activations.backward_bytes(job, block_set.gradient / job.tokens, block_set.working / job.tokens, last)
         * job.tokens,
@@ -284,6 +287,16 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
         pinned=offloaded.pinned_gradient_bytes(job),
         moved=offloaded.moved_gradient_bytes(job),
     )
+
+
+def retained_bytes(job: PlannedJob, layers: LayerBytes) -> float:
+    """Return the bytes that Megatron's dispatchers of experts keep of recomputed layers whose backward pass is done.
+
+    They hold the router's weights, and with them the graph of the layer, until its next forward pass
+    (token_dispatcher.py, dispatch_preprocess): its input, and the residual before its experts (counted on core 0.16).
+    """
+    holds = job.model.moe is not None and job.kernels.weighted_experts and not job.framework.overlap_gradients
+    return layers.checkpoints * (holds and job.recompute.kind == "full")
 
 
 def optimizer_shards(job: PlannedJob) -> int:
