@@ -63,7 +63,7 @@ NUMBERS = (
 )
 # Each has its derivation in the sources' code, and would not have been looked for without their readings.
 MECHANISMS = (
-    Fitted("litgpt.loads_whole", False, ("litgpt-tables",)),
+    Fitted("litgpt-2023.loads_whole", False, ("litgpt-tables",)),
     Fitted("*.quantised_inputs", False, ("litgpt-tables",)),
     Fitted("*.quantised_head", False, ("litgpt-hub",)),
     Fitted("*.keeps_graph", False, ("litgpt-hub",)),

@@ -93,6 +93,7 @@ def list_phases(job: PlannedJob, stage: int) -> tuple[Phase, ...]:
                 *constant,
                 (mark("step temporaries"), optimizer_scratch_bytes(job, p)),
                 (mark("fp32 gradient group"), p.subgroup),
+                ("checkpoints", p.retained),
             ),
         ),
         Phase(
@@ -116,12 +117,15 @@ def pooled_bytes(job: PlannedJob, p: StageParts, phase: Phase, gradients: float)
         return 0.0
     sizes = dict(phase.terms)
     gathered = sizes.get("gathered layers", 0.0)
+    copies = p.shard_copy
     if job.framework.fully_shard:
         held = {PHASES[1]: p.buffer_forward, PHASES[2]: p.buffer_backward}.get(phase.name, 0.0)
         waiting = p.buffer_pool - held
     else:
-        waiting = p.gathered - gathered
-    return max(0.0, waiting) + max(0.0, gradients - sizes.get("gradients", 0.0))
+        whole = p.accumulated * (gathered > p.accumulated)  # not at the last reduction
+        waiting = p.gathered - p.accumulated - (gathered - whole)
+        copies += p.shard_copy * (gradients > 0)
+    return copies + max(0.0, waiting) + max(0.0, gradients - sizes.get("gradients", 0.0))
 
 
 def lasting_buckets(job: PlannedJob) -> float:
@@ -178,7 +182,8 @@ def backward_terms(job: PlannedJob, p: StageParts, states: tuple[ModelStates, Mo
     flattens the gradients of a unit when its layer is done, FSDP2 holds the input of a reduction until the next.  FSDP1
     prefetches the last block when the backward pass of the loss begins, and one unit with each unit: with adapters in
     units of their own, the next block when only the first norm of a layer is left.  FSDP2 reduces a head with a unit of
-    its own first.  ZeRO-1 and 2 make the buffer for all gradients of a partition with the first bucket.
+    its own first.  ZeRO-1 and 2 make the buffer for all gradients of a partition with the first bucket.  The gradients
+    of head and embedding come first and last, in full.
     """
     forward, now = states
     held = (
@@ -195,12 +200,21 @@ def backward_terms(job: PlannedJob, p: StageParts, states: tuple[ModelStates, Mo
     late = replace(now, gradients=max(0.0, now.gradients - p.unreduced))
     first: tuple[ModelStates, Terms] = forward, (*without_layer(p), (copies[0], p.copies_rest))
     last: tuple[ModelStates, Terms] = late, (("activations", p.layer_kept), ("checkpoints", p.layer_checkpoint))
+    reduced, lasting = (forward, now), moved
+    # At the last blocks SHARD_GRAD_OP has released the weights of the others.
+    moments: tuple[tuple[ModelStates, Terms, float], ...] = ((*first, 0.0),)
+    if not p.accumulated:
+        moments += ((*last, p.released),)
     if job.sharding in ("zero1", "zero2"):
         unfinished = tuple((name, size * p.unfinished) for name, size in p.kept)
-        last = replace(now, gradients=forward.gradients + p.partition), (*unfinished, moved)
-        moved = (moved[0], 0.0)
-    # At the last blocks SHARD_GRAD_OP has released the weights of the others.
-    moments = ((*first, 0.0),) if p.accumulated else ((*first, 0.0), (*last, p.released))
+        made = replace(now, gradients=forward.gradients + p.partition)
+        reduced, moved = (made, made), (moved[0], 0.0)
+        done = (("checkpoints", p.layer_checkpoint), (moved[0], lasting[1] + p.waiting + p.undivided))
+        moments = (
+            (*first, 0.0),
+            (made, (*unfinished, (moved[0], lasting[1] + p.waiting)), 0.0),
+            (made, done, 0.0),
+        )
     reductions = (
         (*state_terms(kept), *held, (mark("communication buckets"), p.buckets + p.flattened), *activations, *moment)
         for kept, activations, released in moments
@@ -220,9 +234,15 @@ def backward_terms(job: PlannedJob, p: StageParts, states: tuple[ModelStates, Mo
     )
     loss = (*held[:1], (mark("gathered layers"), p.gathered_first), (mark("logits and loss"), p.loss))
     at_loss = ((*state_terms(forward), *loss, *p.kept),) if sharding_buffers.prefetches_units(job) else ()
+    fewer = replace(now, gradients=now.gradients - p.last_reduction.absent)
     edges = (
-        (*state_terms(kept), *held, *activations, (mark("unit gradients"), gradients))
-        for gradients, kept, activations in ((p.head_reduction, forward, p.kept), (p.last_reduction, now, ()))
+        (*state_terms(kept), *held, (mark("communication buckets"), p.buckets), *activations, (lasting[0], gradients))
+        for gradients, kept, activations in (
+            (p.head_reduction, forward, p.kept),
+            (p.last_reduction.gradients, fewer, ((working[0], p.last_reduction.gathered),)),
+            (p.first_gradient, reduced[0], p.kept),
+            (p.last_gradient, reduced[1], ()),
+        )
         if gradients
     )
     tied = (*state_terms(now), *held, (mark("layer gradients"), tied_gradient_bytes(job)))

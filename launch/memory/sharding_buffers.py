@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from launch.memory import offloaded
 from launch.memory.autocast import gathered_width
 from launch.memory.parameter_shares import ParameterShare
 from launch.memory.planned_job import PlannedJob
@@ -97,33 +96,63 @@ def sharded_gradient_width(job: PlannedJob) -> float:
     return 0.0 if "params" in job.offload else job.precision.gradient / job.layout.dense_shards
 
 
-def last_reduction_bytes(job: PlannedJob, holding: ParameterShare, block: float) -> float:
-    """Return the bytes beyond states with all gradients when FSDP reduces its last unit (counted on real ranks).
+@dataclass(frozen=True)
+class LastReduction:
+    """Bytes when FSDP reduces its last unit: gathered weights, gradients and buffers; `absent`: of the card's own."""
+
+    gathered: float = 0.0
+    gradients: float = 0.0
+    absent: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """All bytes beyond states with all gradients."""
+        return self.gathered + self.gradients - self.absent
+
+
+def count_last_reduction(job: PlannedJob, holding: ParameterShare, block: float) -> LastReduction:
+    """Return what is there beyond states with all gradients when FSDP reduces its last unit (counted on real ranks).
 
     A unit of the embedding: its gradients and the input of their reduction.  The root unit, still gathered: FSDP1 has
     its gradients, also as one flat gradient; FSDP2 the gradients and the input of the reduction before, then the input
-    of its own and the head's gradients.  The gradients of a tied embedding come from both of its uses and are added.
+    of its own and the head's gradients.  A tied embedding has gradients of both of its uses, which are added in place.
     """
     f = job.framework
     if job.sharding != "fsdp" or job.layout.pp > 1 or not job.trains_all:
-        return 0.0
+        return LastReduction()
     if shards_edges(job):
-        return (C + f.reduce_width) * holding.embedding
-    root, head = holding.embedding + holding.head, holding.head or holding.embedding
+        return LastReduction(gradients=(C + f.reduce_width) * holding.embedding)
+    root = holding.embedding + holding.head
     own = sharded_gradient_width(job) * root
     several = (job.grad_accum or 1) > 1
     if not f.fully_shard:
         earlier = several and f.accumulates_whole
-        return gathered_width(job) * root * ((3 if holding.head else 4) + earlier) - own
-    reducing = f.reduce_width * root + C * head + own * several
-    return max(reducing, C * root * (2 if holding.head else 4) + f.reduce_width * block - own)
+        return LastReduction(gathered_width(job) * root, gathered_width(job) * root * (2 + earlier), own)
+    reducing = LastReduction(gradients=f.reduce_width * root + C * holding.head + own * several)
+    before = LastReduction(C * root, C * root * (1 if holding.head else 2) + f.reduce_width * block, own)
+    return max(reducing, before, key=lambda each: each.total)
+
+
+def shard_copy_bytes(job: PlannedJob, holding: ParameterShare, block: float) -> float:
+    """Return the bytes of a 16-bit copy of the card's part of the largest unit, from fp32 shards.
+
+    FSDP gathers from it (_flat_param.py, _use_low_precision_shard; _fsdp_collectives.py, all_gather_copy_in), FSDP1
+    also has one of the reduced gradient before that is fp32 (_runtime_utils.py, _reduce_grad).
+    """
+    if job.sharding != "fsdp" or job.layout.pp > 1 or gathered_width(job) == job.precision.weight or job.quant:
+        return 0.0
+    edges = (holding.embedding, holding.head)
+    return C * max(block, max(edges) if shards_edges(job) else sum(edges)) / job.layout.dense_shards
 
 
 def first_gather_bytes(job: PlannedJob, holding: ParameterShare, block: float) -> float:
     """Return the bytes gathered when FSDP2's first block is: weights and buffers of that block and of the unit before.
 
-    FSDP2 holds the buffer of a gathered unit until that of the next is copied out.
+    FSDP2 holds the buffer of a gathered unit until that of the next is copied out.  ZeRO-3 copies the embedding out of
+    the buffer in which it was gathered.
     """
+    if job.sharding == "zero3":
+        return 2 * C * holding.embedding
     if job.sharding != "fsdp" or not job.framework.fully_shard or job.layout.pp > 1:
         return 0.0
     edges = holding.embedding + (0.0 if shards_edges(job) else holding.head)
@@ -180,19 +209,6 @@ def unreduced_bytes(job: PlannedJob, holding: ParameterShare, block: float) -> f
         return 0.0
     root = (holding.embedding + holding.head) * (not mixes_units(job))
     return job.precision.gradient * (2 * block + root) / job.layout.dense_shards
-
-
-def gradient_partition_bytes(job: PlannedJob, trained: float) -> float:
-    """Return the bytes that ZeRO-1 and 2 add to the gradients when they first reduce some of a rank's own partition.
-
-    The buffer for the whole partition is allocated then, also if there are gradients of earlier micro batches
-    (stage_1_and_2.py, copy_grads_in_partition); those of stage 1, which are whole, have moved into one bucket.
-    """
-    if job.sharding not in ("zero1", "zero2") or not job.trains_all or offloaded.steps_on_host(job):
-        return 0.0
-    whole = job.sharding == "zero1" and (job.grad_accum or 1) > 1
-    moved = job.precision.gradient * min(trained, first_bucket(job)) if whole else 0.0
-    return job.precision.gradient * trained / job.layout.dense_shards - moved
 
 
 def first_bucket(job: PlannedJob) -> float:

@@ -10,6 +10,7 @@ from launch.memory import (
     adapter_activations,
     adapters,
     autocast,
+    large_gradients,
     offloaded,
     parameter_shares,
     pipeline,
@@ -39,6 +40,8 @@ class StageParts:
     buckets: float
     subgroup: float
     unpacked: float
+    last_reduction: sharding_buffers.LastReduction
+    retained: float
     scratch: float = 0.0
     unit_gradients: float = 0.0
     unreduced: float = 0.0
@@ -68,7 +71,11 @@ class StageParts:
     first_norm: float = 0.0
     gathered_start: float = 0.0
     head_reduction: float = 0.0
-    last_reduction: float = 0.0
+    shard_copy: float = 0.0
+    first_gradient: float = 0.0
+    last_gradient: float = 0.0
+    waiting: float = 0.0
+    undivided: float = 0.0
     buffer_pool: float = 0.0
     buffer_forward: float = 0.0
     buffer_backward: float = 0.0
@@ -196,6 +203,7 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
     x = job.layout
     wide = job.compute / C
     loads = wide if x.layer_split else wide * pipeline.count_loads_in_flight(x.pp, stage, x.vpp, job.grad_accum)
+    retained = retained_bytes(job, block_set) * wide
     last, own_units = stage == job.layout.pp - 1, sharding_buffers.has_adapter_units(job)
     norm = activations.norm_activations(job, 1)
     ends = activations.edge_bytes(job, stage == 0, last) * job.tokens + activations.rotary_table_bytes(job)
@@ -223,7 +231,8 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
             (mark("attention scores"), block_set.scores * loads),
             ("checkpoints", block_set.checkpoints * loads),
         ),
-        working=block_set.working * wide + (cast + copied) * bool(again),
+        working=block_set.working * wide + (cast + copied) * bool(again) + retained,
+        retained=2 * retained,
         gradient=wide
         * activations.backward_bytes(job, block_set.gradient / job.tokens, block_set.working / job.tokens, last)
         * job.tokens,
@@ -234,7 +243,7 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
         released=sharding_buffers.released_bytes(job, holding, block),
         saving=sharding_buffers.checkpoint_save_bytes(job, holding, block) if job.trains_all else 0.0,
         buckets=sharding_buffers.bucket_bytes(job, trained, gradients),
-        subgroup=sharding_buffers.subgroup_bytes(job, trained),
+        subgroup=large_gradients.step_gradient_bytes(job, trained),
         unpacked=quantised.unpacked_matrix_bytes(job),
         unpacked_head=quantised.unpacked_head_bytes(job) if last else 0.0,
         previous=adapter_activations.previous_step_bytes(job, mine),
@@ -258,12 +267,17 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
         + head_unit * (2 if job.framework.keeps_head else 1),
         gathered_start=sharding_buffers.first_gather_bytes(job, holding, block),
         head_reduction=sharding_buffers.head_reduction_bytes(job, holding, block),
-        last_reduction=sharding_buffers.last_reduction_bytes(job, holding, block),
+        last_reduction=sharding_buffers.count_last_reduction(job, holding, block),
+        shard_copy=sharding_buffers.shard_copy_bytes(job, holding, block),
+        first_gradient=large_gradients.first_gradient_bytes(job, holding),
+        last_gradient=large_gradients.last_gradient_bytes(job, holding, trained),
+        waiting=large_gradients.waiting_gradient_bytes(job, holding),
+        undivided=large_gradients.undivided_gradient_bytes(job),
         buffer_pool=sharding_buffers.gather_pool_bytes(job, holding, block),
         buffer_forward=head_unit if job.framework.keeps_head and head_unit else buffer,
         buffer_backward=buffer,
         watched=sharding_buffers.held_input_bytes(job, block_set.checkpoints * loads),
-        partition=sharding_buffers.gradient_partition_bytes(job, trained),
+        partition=large_gradients.gradient_partition_bytes(job, trained),
         unfinished=sharding_buffers.unfinished_share(job, holding),
         copies=copies + cast * again,
         flattened=sharding_buffers.flattened_bytes(job, trained),
@@ -273,6 +287,16 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
         pinned=offloaded.pinned_gradient_bytes(job),
         moved=offloaded.moved_gradient_bytes(job),
     )
+
+
+def retained_bytes(job: PlannedJob, layers: LayerBytes) -> float:
+    """Return the bytes that Megatron's dispatchers of experts keep of recomputed layers whose backward pass is done.
+
+    They hold the router's weights, and with them the graph of the layer, until its next forward pass
+    (token_dispatcher.py, dispatch_preprocess): its input, and the residual before its experts (counted on core 0.16).
+    """
+    holds = job.model.moe is not None and job.kernels.weighted_experts and not job.framework.overlap_gradients
+    return layers.checkpoints * (holds and job.recompute.kind == "full")
 
 
 def optimizer_shards(job: PlannedJob) -> int:

@@ -62,7 +62,9 @@ def context_saving(job: PlannedJob) -> float:
 
 def lower_bound(job: PlannedJob, phase: Phase) -> float:
     """Return the lower bound of the phase's tensors, bytes."""
-    return sum(size * (1 - uncertainty_share(job, name)) for name, size in phase.terms)
+    apart = "unit gradients" if "buckets" in job.open_inputs and not job.offload else ""  # only if no bucket takes them
+    zero = job.sharding in ("zero1", "zero2")
+    return sum(size * (1 - uncertainty_share(job, name)) for name, size in phase.terms if not (zero and name == apart))
 
 
 def upper_bound(job: PlannedJob, phase: Phase) -> float:

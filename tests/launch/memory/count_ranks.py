@@ -30,11 +30,15 @@ LOW, FULL = torch.bfloat16, torch.float32
 
 
 class RankLedger(StorageLedger):
-    """Storages of one rank from the start, also those that change their size, by phase; `host` ones do not count."""
+    """Storages of one rank from the start, also those that change their size, by phase; `host` ones do not count.
+
+    `streams`: in which of torch.cpu's each was allocated, which only its context sets there.
+    """
 
     def __init__(self, vocab: int) -> None:
         super().__init__(vocab)
         self.host: set[int] = set()
+        self.streams: list[int] = []
         self.marks: list[tuple[str, int]] = []
         self.resize = torch.UntypedStorage.resize_
 
@@ -62,6 +66,8 @@ class RankLedger(StorageLedger):
     def record_storage(self, storage: torch.UntypedStorage, text: str) -> int:
         count = len(self.sizes)
         number = super().record_storage(storage, text)
+        if number == count:
+            self.streams.append(id(torch.cpu.current_stream()))
         # Of what no operator made: gloo's copies for a reduction.
         if number == count and text.startswith(("aten.split.", "aten.copy_.")):
             self.host.add(number)
@@ -74,6 +80,12 @@ class RankLedger(StorageLedger):
         """Return the storages of tensors, for those that a framework holds in attributes."""
         found = (self.record_tensor(t, "held") for t in tree_leaves(tensors) if isinstance(t, torch.Tensor))
         return {number for number in found if number is not None and self.sizes[number] > 64}
+
+    def sum_pools(self) -> int:
+        """Return the sum of each stream's peak after loading: what an allocator needs with a pool for each stream."""
+        start = dict(self.marks)["load"]
+        others = ({n for n, each in enumerate(self.streams) if each != stream} for stream in set(self.streams))
+        return sum(self.find_peak(self.host | left_out, start)[0] for left_out in others)
 
     def sum_phases(self) -> dict[str, dict[str, Any]]:
         """Return for each phase the bytes at its peak and at its end, and the storages at the peak."""
@@ -411,6 +423,7 @@ def count_case(case: dict[str, Any], explain: bool) -> dict[str, Any]:
         for name, phase in phases.items():
             print_phase(ledger, name, phase, owner)
     return {
+        "pools": ledger.sum_pools(),
         "phases": {name: {"peak": phase["peak"], "end": phase["end"]} for name, phase in phases.items()},
         "states": {name: ledger.sum_sizes(numbers) for name, numbers in states.items()},
         "host": ledger.sum_sizes(host),

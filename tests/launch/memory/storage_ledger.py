@@ -38,11 +38,21 @@ class StorageLedger(TorchDispatchMode):
         self.known = {t.untyped_storage()._cdata for t in known}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.aten.add.Tensor and self.sums_gradients(*args):
+            func = torch.ops.aten.add_.Tensor
         result = multiply_in_fp32(func, args) if func in PRODUCTS and not kwargs else func(*args, **(kwargs or {}))
         for leaf in tree_leaves(result):
             if isinstance(leaf, torch.Tensor):
                 self.record_tensor(leaf, str(func))
         return result
+
+    def sums_gradients(self, one: Any, other: Any) -> bool:
+        """Whether these are the two gradients of a tied embedding.
+
+        autograd adds them in place, but not under a dispatch mode (torch/csrc/autograd/input_buffer.cpp).
+        """
+        table = isinstance(other, torch.Tensor) and one.dim() == 2 and one.shape[0] == self.vocab
+        return bool(table and one.shape == other.shape and not torch.is_grad_enabled())
 
     def record_tensor(self, tensor: torch.Tensor, source: str) -> int | None:
         """Return the number of the tensor's storage, assigned on its first use; None for known ones."""

@@ -122,6 +122,22 @@ CASES: dict[str, dict[str, Any]] = {
     "fsdp2, large vocabulary": LARGE,
     "fsdp2, large vocabulary, two micro batches": {**LARGE, "accumulate": 2},
     "fsdp2, units for embedding and head": {**LARGE, "edges": True},
+    "fsdp2, large vocabulary, tied": TIED,
+    "ddp, tied": {**TIED, "weight": 2},
+    "zero1, large vocabulary": {**LARGE, "weight": 2},
+    "zero2, large vocabulary": {**LARGE, "weight": 2},
+    "zero2, large vocabulary, two micro batches": {**LARGE, "weight": 2, "accumulate": 2},
+    "zero2, large vocabulary, larger bucket": {**LARGE, "weight": 2, "tokens": 16, "bucket": 3_000_000},
+    "zero3, large vocabulary": {**LARGE, "weight": 2, "tokens": 16},
+    "zero1, tied": {**TIED, "weight": 2},
+    "zero2, tied": {**TIED, "weight": 2},
+    "zero3, tied": {**TIED, "weight": 2},
+    "zero1, recomputed, small bucket": {"recompute": True, "bucket": 100_000},
+    "zero1, optimizer on the host, small bucket": {**LARGE, "weight": 2, "tokens": 16, "offload": ["optimizer"]},
+    "zero2, optimizer on the host, small bucket": {**LARGE, "weight": 2, "tokens": 16, "offload": ["optimizer"]},
+    "zero3, optimizer on the host, large vocabulary": {**LARGE, "weight": 2, "tokens": 16, "offload": ["optimizer"]},
+    "zero1, four ranks, large vocabulary": {**LARGE, "weight": 2, "tokens": 32, "ranks": 4},
+    "zero2, four ranks, tied": {**TIED, "weight": 2, "ranks": 4},
 }
 REAL: tuple[str, ...] = ("ddp", "fsdp1", "fsdp2", "zero1", "zero2", "zero3")
 REAL += (
@@ -132,6 +148,10 @@ REAL += (
     "fsdp2, units for embedding and head",
 )
 REAL += ("ddp, fp32 weights", "fsdp2, lora", "zero2, optimizer on the host", "zero3, optimizer on the host")
+REAL += ("zero1, large vocabulary", "zero2, tied")
+POOLED = [name for name in CASES if name.startswith("fsdp")]
+# Pools are largest in moments that do not have the most tensors.
+APART = ("fsdp1, lora", "fsdp2, large vocabulary", "fsdp2, four ranks")
 FULL = [name for name, case in CASES.items() if "rank" not in case and "offload" not in case]
 AWAY = [name for name, case in CASES.items() if "offload" in case and "rank" not in case]
 # Adapters are made whole and sharded with the optimizer; offloaded parameters leave the card then.
@@ -258,6 +278,16 @@ def test_phases(name: str, count: Count) -> None:
 
     for phase, (planned, counted) in list(compared.items())[name in SHARDED_LATER :]:
         assert planned == pytest.approx(counted, rel=MARGIN), phase
+
+
+@pytest.mark.parametrize("name", mark_cases(POOLED))
+def test_pools(name: str, count: Count) -> None:
+    """What an allocator needs that has a pool for each stream is predicted within 2 %, in three kinds of cases 10 %."""
+    planned = max(phase.total + phase.pooled for phase in list_phases(make_job(make_case(name)), 0)[1:4])
+    print(name, f"{planned / count(name)['pools'] - 1:+.1%}", sep=" | ")
+
+    margin = 0.1 if name.startswith(APART) else MARGIN
+    assert planned == pytest.approx(count(name)["pools"], rel=margin)
 
 
 @pytest.mark.parametrize("name", mark_cases(FULL))
