@@ -36,9 +36,9 @@ WRITTEN: dict[str, Callable[[str], list[str]]] = {
 }
 NAMES = (
     "expandable segments|token id|envcheck (?:explain|train|plan|provision|doctor)"
-    "|rank table|fabric manager|local rank|Xid|launch failed requeued held|cpu host"
+    "|rank table|fabric manager|local rank|Xid|launch failed requeued held|cpu host|max loop devices"
     # commands within a remedy
-    "|(?:apptainer|apt|apt-get|apt-cache|apk|aws|chronyc|conda|containerd|crictl|ctr|dnf|docker|enroot|git|helm|import|kubeadm"
+    "|(?:apptainer|apt|apt-get|apt-cache|apk|aws|chronyc|conda|containerd|crictl|ctr|dnf|docker|enroot|git|helm|hf|import|kubeadm"
     "|kubectl|litgpt|module|ollama|pip|podman|poetry|python|ray|rclone|rustup|scontrol|sleep|sudo|swift|systemctl|tar|tune|uv)"
     r"(?: [\w./:<=@*'-]{1,60}){1,8}|Delegate=[\w ]{1,60}"
 )
