@@ -65,7 +65,11 @@ def _rank_entry(
     logs = {scan.name: scan for scan in scans}
     seen.sort(key=lambda line: not logs[line.file].may_end_training(line.line))  # what did not end it comes last
     groups = next((hit.groups for hit in hits if seen[0] in hit.first_lines), {})
-    ended = [scan for scan in scans if entry.name in scan.hits and scan.may_be_end(entry, scan.hits[entry.name].last)]
+    ended = [
+        scan
+        for scan in scans
+        if entry.name in scan.hits and scan.may_entry_end_training(entry, scan.hits[entry.name].last)
+    ]
     mild = entry.kind in ("cause", "symptom") and all(scan.hits[entry.name].mild for scan in ended)
     made = make_diagnosis(entry, groups, tuple(seen[:SHOWN]), sum(hit.count for hit in hits))
     return _RankedDiagnosis(replace(made, kind="warning") if mild else made, entry, when(seen[0]))

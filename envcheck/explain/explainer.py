@@ -41,7 +41,9 @@ LOAD_LINES = 24  # of attempts to load a library, after the exception that lists
 EVENTS = ("components.kubernetes_event",)  # their level says that something is wrong, whatever their words
 LAST_LINES = 12  # of a log, in which it says what it waits for
 DIVERGED = "training.nan"  # a warning, unless the training goes on so to its end
+UNKNOWN = "exceptions.unknown"
 _SHELL_LINE = re.compile(r"^[\w./~-]{1,160}: (?:line )?\d{1,6}: ")  # of a script that went on
+SHELL_LINES = 20  # an unknown exception so shortly after what a script did not start is its consequence
 NEAR_LINES = 200  # a known cause so many lines before an unknown exception led to it
 
 
@@ -211,7 +213,7 @@ def _is_without_failure(scans: Sequence[LogFindings], told: Sequence[Diagnosis])
     if any(scan.raised or has_trouble(scan) for scan in scans) or not any(map(has_work, scans)):
         return False
     return all(
-        one.kind == "warning" and (scan.hits[one.name].is_over or has_success(scan, scan.hits[one.name].last))
+        one.kind == "warning" and (scan.hits[one.name].is_overcome or has_success(scan, scan.hits[one.name].last))
         for one in told
         for scan in scans
         if one.name in scan.hits
@@ -237,6 +239,8 @@ def _diagnose_scans(scans: Sequence[LogFindings], ends: Sequence[ProcessEnd]) ->
         installed = _choose_versions(scans)
         bug = find_bug(inner.text, inner.frames, inner.sources, installed)
         made = (None if bug else _explain_text(inner)) or explain_exception(inner, installed, bug)
+        if made.name == UNKNOWN and any(_is_of_shell(one) and _leads_to(one, raised) for one in told):
+            return _move_to_front(told, end)
         if inner.text != raised.text:
             made = replace(made, evidence=(replace(made.evidence[0], text=raised.text),))
         return _put_after_kill(made, told) or _put_first(made, told)
@@ -257,7 +261,7 @@ def _drop_ended_waits(scans: Sequence[LogFindings], told: tuple[Diagnosis, ...])
         name
         for scan in scans
         for name, hit in scan.hits.items()
-        if not has_success(scan, hit.last) and hit.last > _find_last_work(scan)
+        if not has_success(scan, hit.last) and hit.last > _find_last_mark(scan)
     }
     return tuple(one for one in told if one.kind != "warning" or not _is_wait(one.name) or one.name in waits)
 
@@ -267,7 +271,7 @@ def _is_wait(name: str) -> bool:
     return entry is not None and (entry.warned in ("waiting", "before_steps") or entry.peer == "waits")
 
 
-def _find_last_work(scan: LogFindings) -> int:
+def _find_last_mark(scan: LogFindings) -> int:
     """Return the last line of a step or of a regular end; 0 for none."""
     last = scan.progress.last
     return max(last.number if last else 0, scan.progress.end)
@@ -281,7 +285,7 @@ def _add_last_resort(scans: Sequence[LogFindings], told: tuple[Diagnosis, ...]) 
     if any(one.kind in LOUD for one in told):
         return told
     hits = ((name, hit, scan.read - LAST_LINES) for scan in scans for name, hit in scan.hits.items())
-    ends = {name for name, hit, begin in hits if hit.last > begin and not hit.is_over}
+    ends = {name for name, hit, begin in hits if hit.last > begin and not hit.is_overcome}
     if last := _find_warning(told, ends, "waiting", "last_line"):
         return (replace(last, kind="symptom"), *(one for one in told if one is not last))
     quoted = _quote_refusal(scans)
@@ -394,6 +398,12 @@ def _put_first(made: Diagnosis, told: Sequence[Diagnosis]) -> tuple[Diagnosis, .
 def _is_of_shell(one: Diagnosis) -> bool:
     """Return whether it is a cause that only a script reports, which went on to start the program that failed."""
     return one.kind == "cause" and not one.caused_by and all(_SHELL_LINE.search(line.text) for line in one.evidence)
+
+
+def _leads_to(one: Diagnosis, raised: RaisedException) -> bool:
+    """Return whether its lines are shortly before the exception: what did not start left nothing for this program."""
+    first = raised.line - SHELL_LINES
+    return all(line.file == raised.file and first <= line.line < raised.line for line in one.evidence)
 
 
 def _may_follow(one: Diagnosis, made: Diagnosis) -> bool:

@@ -62,7 +62,7 @@ class EntryHits:
 
     count: int = 0
     mild: bool = True  # logged as a warning, each time
-    is_over: bool = False  # events that later ones overcame, each time
+    is_overcome: bool = False  # events that later ones overcame, each time
     last: int = 0  # line
     last_line: bytes = b""
     shown: list[MatchedLine] = field(default_factory=list)
@@ -132,7 +132,7 @@ class LogFindings:
             return False
         return line >= self.worked or any(one.line <= line <= one.last for one in self.raised)
 
-    def may_be_end(self, entry: CatalogueEntry, line: int) -> bool:
+    def may_entry_end_training(self, entry: CatalogueEntry, line: int) -> bool:
         """Return whether the line of the entry may have ended it: after its regular end, other ranks leave as well."""
         return self.may_end_training(line) and not (entry.peer == "gone" and 0 < self.progress.end < line)
 
@@ -187,8 +187,8 @@ class LogFindings:
         for hit in self.hits.values():
             lines = [(one.text, one.line) for one in hit.first_lines]
             lines += [(sanitize_line(hit.last_line), hit.last)] if hit.last_line else []
-            hit.is_over = all(pods.is_overcome(*one, self.sections, self.recoveries) for one in lines)
-            hit.mild = hit.mild or hit.is_over
+            hit.is_overcome = all(pods.is_overcome(*one, self.sections, self.recoveries) for one in lines)
+            hit.mild = hit.mild or hit.is_overcome
 
     def _drop_handled(self) -> None:
         """Drop the exceptions with which the program coped: it told so before or after them, and made steps then.

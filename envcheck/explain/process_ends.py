@@ -84,7 +84,7 @@ def list_known_lines(scan: LogFindings, entries: Mapping[str, CatalogueEntry]) -
         for name, hit in scan.hits.items()
         if not hit.mild and entries[name].kind != "warning"
         for line in [*hit.first_lines, *_read_other_hits(scan, name)]
-        if scan.may_be_end(entries[name], line.line)
+        if scan.may_entry_end_training(entries[name], line.line)
     ]
     return sorted(found, key=lambda one: one.line.line)
 

@@ -1384,3 +1384,18 @@ def test_upgrade_keeps_builds(package: str, is_upgraded: bool) -> None:
 
     assert found.name == "exceptions.model_unsupported"
     assert any("install -U" in one for one in found.commands) is is_upgraded
+
+
+def test_function_named_top_is_no_template() -> None:
+    """Only Jinja's own frames are of a template."""
+    lines = ["Traceback (most recent call last):", '  File "/w/scorer.py", line 7, in top', "    x = frobs[first]"]
+
+    assert explain_lines(*lines, "KeyError: 'quux'").name == "exceptions.unmapped_value"
+
+
+def test_step_of_an_optimizer_that_calls_the_training_step() -> None:
+    """What a closure raises is not of the optimizer's saved state."""
+    lines = ["Traceback (most recent call last):", f'  File "{SITE}/torch/optim/adamw.py", line 9, in step']
+    lines += ["    loss = closure()", '  File "/w/module.py", line 7, in training_step', "    x = frobs[7]"]
+
+    assert explain_lines(*lines, "IndexError: list index out of range").name != "exceptions.optimizer_state"

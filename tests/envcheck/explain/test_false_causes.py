@@ -737,6 +737,8 @@ KILLED = "./serve.sh: line 12:  4121 Killed                  vllm serve /m"
             "missing_key",
         ),
         (["./a.sh: line 9: frob: command not found", *make_traceback("AssertionError: frob is 3")], "assertion"),
+        (["./a.sh: line 9: frob: command not found", *make_traceback(OTHER)], "command"),
+        (["./a.sh: line 9: frob: command not found", *["frobbing"] * 40, *make_traceback(OTHER)], "unknown"),
         (make_traceback("KeyError: 'eval_frob'", path="/opt/python3/site-packages/transformers/x.py"), "best_metric"),
         (["NPU function error: aclrtSetDevice, error code is 507033", "E39007: open device 6 failed"], "device_setup"),
     ],
@@ -786,3 +788,15 @@ def test_model_card_after_the_training() -> None:
     found = explain_text(f"{FINISHED}{line}\n")
 
     assert (found.verdict, [one.kind for one in found.diagnoses]) == ("running", ["warning"])
+
+
+def test_refused_repository_is_only_of_the_token() -> None:
+    """A server that fails does not refuse the token."""
+    url = "for url: https://huggingface.co/api/repos/create"
+    refused, failed = (
+        f"requests.exceptions.HTTPError: 403 Client Error: Forbidden {url}",
+        f"HTTPError: 503 Server Error: Service Unavailable {url}",
+    )
+
+    assert "may not create" in explain_text(refused).diagnoses[0].description
+    assert all("may not create" not in one.description for one in explain_text(failed).diagnoses)
