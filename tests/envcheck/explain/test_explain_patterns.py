@@ -39,6 +39,7 @@ IN_CONTEXT = {
     "cann.atb_operator",
     "cann.cuda_build",
     "nccl.imex",
+    "mindie.file",
     "host.stale_cache",
     "launcher.ray_model_worker",
     "nccl.external_plugin",
