@@ -98,7 +98,10 @@ def _judge_types(reader: YamlReader, node: Any, depth: int = 0) -> Iterator[Rema
             yield from _judge_types(reader, value, depth + 1)
 
 
-_FREE_FIELDS = frozenset(["metadata", "annotations", "labels", "data", "env"])  # of names that users choose
+_FREE_FIELDS = frozenset((  # of names that users choose, with text as their values
+    "metadata", "annotations", "labels", "data", "env", "nodeSelector", "matchLabels", "selector", "parameters",
+    "rayStartParams",
+))  # fmt: skip
 
 
 def find_pods(reader: YamlReader, node: Any, depth: int = 0) -> Iterator[Fields]:

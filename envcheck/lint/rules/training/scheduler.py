@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import takewhile
 
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.remark_builders import fail, find_similar_name, warn
@@ -12,7 +13,7 @@ from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import _
 from envcheck.lint.rules.environment_variables import find_wrong_visible_count
 from envcheck.lint.rules.pods import find_pod_processes
-from envcheck.lint.rules.training.multi_node import starts_python_tasks
+from envcheck.lint.rules.training.multi_node import SHARING, starts_python_tasks
 from envcheck.scripts.docker_commands import count_devices
 from envcheck.scripts.jobs.launch_values import explain_invalid_nodes, explain_invalid_processes
 from envcheck.vendors import VENDORS
@@ -61,14 +62,16 @@ def find_too_many_processes(context: LintContext) -> Iterator[Remark]:
             )
 
 
-_TASKS, _NODES = (re.compile(rf"(?:{words})[= ]?(\d{{1,4}})(?=\s|$)") for words in ("--ntasks-per-node", "--nodes|-N"))
+_TASKS, _NODES, _ALL_TASKS = (
+    re.compile(rf"(?<!\S)(?:{words})[= ]?(\d{{1,4}})(?=\s|$)")
+    for words in ("--ntasks-per-node", "--nodes|-N", "--ntasks|-n")
+)
 _OWN_COUNT = re.compile(r"\s(?:-n|--ntasks|-N|--nodes)[= \d]")
-_SHARING = ("torchrun", "torch.distributed.launch", "torch.distributed.run", "accelerate", "deepspeed")
 
 
 def _compare_tasks(job: TrainingJob) -> Iterator[Remark]:
     """Compare the tasks that srun starts with a launcher that starts the processes of its node itself."""
-    if job.command.name != "srun" or job.launcher.name not in _SHARING or not job.is_training:
+    if job.command.name != "srun" or job.launcher.name not in SHARING or not job.is_training:
         return
     words = " ".join(job.command.list_texts()[:30])
     head = _join_head(job.script)
@@ -108,7 +111,7 @@ _REMOTE = re.compile(r"\b(?:srun|ssh|pdsh|clush|mpirun|mpiexec|parallel)\b")
 def _find_lone_launcher(job: TrainingJob) -> Iterator[Remark]:
     """Find a launcher of several nodes that the batch script starts without srun: on the first node only."""
     nodes, count = _NODES.findall(_join_head(job.script)), job.node_count or 0
-    if not nodes or count < 2 or int(nodes[-1]) < 2 or not job.is_training or job.launcher.name not in _SHARING[:3]:
+    if not nodes or count < 2 or int(nodes[-1]) < 2 or not job.is_training or not job.launcher.name.startswith("torch"):
         return
     if not _REMOTE.search(job.script.block.raw.decode("utf-8", "replace")):
         seen = _("Slurm runs the batch script on the first node only, but the job waits for {count} nodes", count=count)
@@ -141,9 +144,16 @@ def _count_requested_cards(job: TrainingJob) -> int | None:
 
 def _read_last_number(pattern: re.Pattern[str], script: ShellScript, command: ShellCommand) -> int | None:
     """A number per node by srun's options, otherwise by the #SBATCH lines; the last one applies."""
-    words = " ".join(command.list_texts()) if command.name == "srun" else ""
+    own = takewhile(lambda text: not text.rpartition("/")[2].startswith("python"), command.list_texts())
+    words = " ".join(own) if command.name == "srun" else ""
     found = pattern.findall(words) or pattern.findall(_join_head(script))
     return int(found[-1]) if found else None
+
+
+def starts_several_tasks(script: ShellScript, command: ShellCommand) -> bool:
+    """Return whether srun is known to start the command more than once."""
+    total, *others = (_read_last_number(each, script, command) or 0 for each in (_ALL_TASKS, _TASKS, _NODES))
+    return (total or max(others)) > 1
 
 
 def _join_head(script: ShellScript) -> str:
