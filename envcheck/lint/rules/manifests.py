@@ -181,7 +181,7 @@ def _judge_container(reader: YamlReader, container: Fields) -> Iterator[Remark]:
         found = re.fullmatch(r"(\d{1,9})(m?)", str(memory.value)) if memory.id == "scalar" else None
         size = int(found[1]) / (1000 if found[2] else 1) if found else LEAST_MEMORY
         if found and size < LEAST_MEMORY:
-            seen = _("memory {value} is {size} bytes: the container cannot start", value=found[0], size=f"{size:g}")
+            seen = _("memory {value} is {size} B: the container cannot start", value=found[0], size=f"{size:g}")
             yield fail(reader.make_word(memory), seen, _("Add a unit: {value}Gi.", value=found[1]))
     for item in read_items(container, "env"):
         value = reader.read_fields(item).get("value")

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.remark_builders import fail, warn
+from envcheck.core.lint.remark_builders import warn
 from envcheck.core.lint.script_model import Remark, ShellWord
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import _, verbatim
 from envcheck.lint.rules.containers import (
     LEAST_SHM_MIB,
-    find_containers_without_devices,
     find_small_container_memory,
     parse_size_mib,
+    refuse_processes,
 )
 from envcheck.lint.rules.manifests import Fields, find_pods, read_items
 from envcheck.scripts.config_files import parse_yaml_tree
@@ -83,15 +83,12 @@ def find_pod_processes(context: LintContext) -> Iterator[Remark]:
         for job in _list_jobs(container):
             processes = job.processes_per_node or 0
             if job.is_training and processes > container.devices > 0:
-                seen = _("the job starts {processes} processes, but the container gets {cards} devices",
-                         processes=processes, cards=container.devices)  # fmt: skip
-                do = _("Use at most {cards}, or pass more devices to the container.", cards=container.devices)
-                yield fail(job.find_launch_value("processes") or container.limit, seen, do)
+                place = job.find_launch_value("processes") or container.limit
+                yield refuse_processes(place, processes, container.devices)
 
 
 def find_missing_devices(context: LintContext) -> Iterator[Remark]:
     """Find containers that train and get no devices."""
-    yield from find_containers_without_devices(context)
     for container in _list_pod_containers(context) if context.device != "cpu" else ():
         if not container.devices and any((job.processes_per_node or 0) > 1 for job in _list_jobs(container)):
             seen = _("the container requests no devices: the training finds none")

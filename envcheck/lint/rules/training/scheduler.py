@@ -10,7 +10,8 @@ from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.remark_builders import fail, find_similar_name, warn
 from envcheck.core.lint.script_model import Remark, ShellCommand, ShellScript, ShellWord
 from envcheck.core.lint.training_job import TrainingJob
-from envcheck.core.messages import _
+from envcheck.core.messages import Message, _, ngettext
+from envcheck.lint.rules.containers import refuse_processes
 from envcheck.lint.rules.environment_variables import find_wrong_visible_count
 from envcheck.lint.rules.pods import find_pod_processes
 from envcheck.lint.rules.training.multi_node import SHARING, starts_python_tasks
@@ -37,11 +38,7 @@ def find_too_many_processes(context: LintContext) -> Iterator[Remark]:
         yield from _find_lone_launcher(job)
         given = _count_requested_cards(job)
         if given and job.is_training and (job.processes_per_node or 0) > given:
-            seen = _(
-                "the job starts {processes} processes on each node, but requests {given} devices from Slurm",
-                processes=job.processes_per_node,
-                given=given,
-            )
+            seen = _describe_excess(job.processes_per_node or 0, given)
             yield fail(
                 job.find_launch_value("processes") or job.device_list or job,
                 seen,
@@ -50,16 +47,8 @@ def find_too_many_processes(context: LintContext) -> Iterator[Remark]:
         container = context.find_container(job)
         cards = count_devices(container) if container else None
         if cards and job.is_training and (job.processes_per_node or 0) > cards:
-            seen = _(
-                "the job starts {processes} processes, but the container gets {cards} devices",
-                processes=job.processes_per_node,
-                cards=cards,
-            )
-            yield fail(
-                job.find_launch_value("processes") or job.device_list or job,
-                seen,
-                _("Use at most {cards}, or pass more devices to the container.", cards=cards),
-            )
+            place = job.find_launch_value("processes") or job.device_list or job
+            yield refuse_processes(place, job.processes_per_node or 0, cards)
 
 
 _TASKS, _NODES, _ALL_TASKS = (
@@ -138,6 +127,15 @@ def find_unknown_batch_options(context: LintContext) -> Iterator[Remark]:
                 yield fail(ShellWord("", start, end), seen, _("Did you mean {meant}?", meant=f"--{meant}"))
 
 
+def _describe_excess(processes: int, given: int) -> Message:
+    return ngettext(
+        "the job starts {processes} processes on each node, but requests {count} device from Slurm",
+        "the job starts {processes} processes on each node, but requests {count} devices from Slurm",
+        given,
+        processes=processes,
+    )
+
+
 def _count_requested_cards(job: TrainingJob) -> int | None:
     return _read_last_number(_GPUS, job.script, job.command)
 
@@ -168,9 +166,5 @@ def _find_tasks_without_device(context: LintContext) -> Iterator[Remark]:
             continue
         given, tasks = (_read_last_number(each, script, command) for each in (_GPUS, _TASKS))
         if given and tasks and tasks > given:
-            seen = _(
-                "the job starts {processes} processes on each node, but requests {given} devices from Slurm",
-                processes=tasks,
-                given=given,
-            )
+            seen = _describe_excess(tasks, given)
             yield warn(command.words[0], seen, _("Use at most {given}, or request more.", given=given))
