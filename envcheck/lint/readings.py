@@ -11,7 +11,7 @@ from envcheck.core.lint.reading import Reading
 from envcheck.core.lint.script_model import ConfigBlock, ShellCommand, ShellScript
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import Message, _, fill
-from envcheck.lint.context.name_tables import load_dialects
+from envcheck.lint.context.name_tables import find_dialect
 from envcheck.lint.rules.training.option_schemas import (
     FAMILY_PROGRAMS,
     ProgramOptions,
@@ -26,8 +26,6 @@ from envcheck.scripts.known_programs import (
     find_started_program,
 )
 
-LEAST_NAMES = 2  # of a common parser's options, by which the parser of an unknown program is recognised
-_COMMON = frozenset(("lr", "learning_rate", "weight_decay", "device"))  # options that programs of any kind have
 _OVERRIDE = re.compile(r"[+~]{0,2}[\w.@/]+=")
 
 
@@ -96,16 +94,6 @@ def _describe_versions(kit: ProgramOptions | None) -> str:
 
 def _fill_parts(parts: Iterable[str], name: str) -> tuple[Message, ...]:
     return tuple(fill(part, program=name) for part in parts)
-
-
-def find_dialect(job: TrainingJob) -> str:
-    """Return the common parser whose options an unknown program has; "" if they are too few to tell."""
-    names = {given.python_name for given in job.options}
-    scores = {dialect: len(names & known) for dialect, known in load_dialects().items() if names & known - _COMMON}
-    if not scores:
-        return ""
-    best = max(scores, key=lambda dialect: scores[dialect])
-    return best if scores[best] >= LEAST_NAMES else ""
 
 
 def is_uncertain(context: LintContext, job: TrainingJob) -> bool:

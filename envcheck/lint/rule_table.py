@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 
 from envcheck.core.lint.rule import Judge, LintRule
 from envcheck.core.model import Status
@@ -54,6 +55,11 @@ from envcheck.lint.rules.training import (
     written_script,
 )
 from envcheck.vendors import load_modules
+
+
+def _join(*judges: Judge) -> Judge:
+    return lambda context: chain.from_iterable(judge(context) for judge in judges)
+
 
 JUDGES: dict[str, Judge] = {
     "shell.syntax": script_text.find_syntax_errors,
@@ -164,7 +170,7 @@ JUDGES: dict[str, Judge] = {
     "container.image": images.find_other_image,
     "container.latest": images.find_moving_tags,
     "container.architecture": images.find_wrong_image_architecture,
-    "container.devices": pods.find_missing_devices,
+    "container.devices": _join(containers.find_containers_without_devices, pods.find_missing_devices),
     "container.shm": pods.find_small_shared_memory,
     "container.mount_over": mounts.find_hiding_mounts,
     "container.mount_source": mounts.find_missing_mount_sources,

@@ -8,9 +8,12 @@ from functools import cache
 from pathlib import Path
 
 from envcheck.compat import table_loader
+from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.toml_file import load_own_record, load_own_table
 from envcheck.scripts.vendor_words import RUNTIME_VARIABLES, VISIBLE_VARIABLES
 
+_LEAST_NAMES = 2  # of a common parser's options, by which the parser of an unknown program is recognised
+_COMMON = frozenset(("lr", "learning_rate", "weight_decay", "device"))  # options that programs of any kind have
 FOLDER = Path(__file__).parent / "data"
 
 
@@ -105,6 +108,16 @@ def load_keys(name: str) -> frozenset[str]:
 def load_dialects() -> Mapping[str, frozenset[str]]:
     """Return common parsers and the names of their options: data/dialects.toml."""
     return {parser: frozenset(names) for parser, names in load_own_table(FOLDER / "dialects.toml").items()}
+
+
+def find_dialect(job: TrainingJob) -> str:
+    """Return the common parser whose options an unknown program has; "" if they are too few to tell."""
+    names = {given.python_name for given in job.options}
+    scores = {dialect: len(names & known) for dialect, known in load_dialects().items() if names & known - _COMMON}
+    if not scores:
+        return ""
+    best = max(scores, key=lambda dialect: scores[dialect])
+    return best if scores[best] >= _LEAST_NAMES else ""
 
 
 @cache

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.remark_builders import format_names, replace_span, warn, warn_or_fail
+from envcheck.core.lint.remark_builders import TextSpan, fail, format_names, replace_span, warn, warn_or_fail
 from envcheck.core.lint.script_container import ScriptContainer
 from envcheck.core.lint.script_model import Remark, ShellWord
 from envcheck.core.lint.wrappers import ENGINES, program_name
-from envcheck.core.messages import _, verbatim
+from envcheck.core.messages import _, ngettext, verbatim
 from envcheck.core.vendor import ADVISED_SHM_GIB
 from envcheck.scripts.docker_commands import has_devices
 from envcheck.scripts.vendor_words import RUNTIME_VARIABLES, VISIBLE_VARIABLES
@@ -42,6 +42,17 @@ def find_small_container_memory(context: LintContext) -> Iterator[Remark]:
         elif sizes[-1].is_known and (size := parse_size_mib(sizes[-1].text)) is not None and size < LEAST_SHM_MIB:
             seen = _("{size} of shared memory is too small for data loaders and collectives", size=sizes[-1].text)
             yield warn(sizes[-1], seen, enough)
+
+
+def refuse_processes(at: TextSpan, processes: int, cards: int) -> Remark:
+    """Return the remark on a job with more processes than its container has devices."""
+    seen = ngettext(
+        "the job starts {processes} processes, but the container gets {count} device",
+        "the job starts {processes} processes, but the container gets {count} devices",
+        cards,
+        processes=processes,
+    )
+    return fail(at, seen, _("Use at most {cards}, or pass more devices to the container.", cards=cards))
 
 
 def find_containers_without_devices(context: LintContext) -> Iterator[Remark]:

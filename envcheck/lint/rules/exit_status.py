@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.remark_builders import fail, warn
+from envcheck.core.lint.remark_builders import warn, warn_or_fail
 from envcheck.core.lint.script_model import Remark, ShellScript, TextFix
 from envcheck.core.messages import _, verbatim
 
@@ -40,19 +40,27 @@ def _make_pipefail_fix(script: ShellScript) -> TextFix | None:
 _HARMLESS = frozenset(["echo", "printf", "date", "hostname", "true", "exit"])
 
 
-def _find_unawaited_batch(script: ShellScript) -> Iterator[Remark]:
+def _find_unawaited_batch(script: ShellScript, trainings: Collection[int]) -> Iterator[Remark]:
     """Find a batch script that ends while its last program runs in the background: Slurm then ends the job."""
     if not any(text.startswith("#SBATCH") for _unused, _unused, text in script.comments):
         return
     last = next((each for each in reversed(script.commands) if each.name not in _HARMLESS), None)
-    if last is not None and last.background and not last.elsewhere and not last.function and last.words:
+    if last is None or not last.background or last.elsewhere or last.function or last.branch or not last.words:
+        return
+    if not _waits_in_trap(script):
         seen = _("the batch script ends while this runs in the background: Slurm ends the job with it")
-        yield fail(last.words[0], seen, _("Add a line with wait at the end."))
+        do = _("Add a line with wait at the end.")
+        yield warn_or_fail(last.start in trainings or last.name == "srun", last.words[0], seen, do)
+
+
+def _waits_in_trap(script: ShellScript) -> bool:
+    return any("wait" in text for each in script.commands if each.name == "trap" for text in each.list_texts())
 
 
 def find_ignored_status(context: LintContext) -> Iterator[Remark]:
     for script in context.scripts:
-        yield from _find_unawaited_batch(script)
+        trainings = [job.command.start for job in context.jobs if job.script is script and job.is_training]
+        yield from _find_unawaited_batch(script, trainings)
     for job in context.jobs:
         if job.command.lenient and job.is_training:
             yield warn(job, _("|| true hides a failed training"), _("Remove it."))

@@ -98,7 +98,10 @@ def _judge_types(reader: YamlReader, node: Any, depth: int = 0) -> Iterator[Rema
             yield from _judge_types(reader, value, depth + 1)
 
 
-_FREE_FIELDS = frozenset(["metadata", "annotations", "labels", "data", "env"])  # of names that users choose
+_FREE_FIELDS = frozenset((  # of names that users choose, with text as their values
+    "metadata", "annotations", "labels", "data", "env", "nodeSelector", "matchLabels", "selector", "parameters",
+    "rayStartParams",
+))  # fmt: skip
 
 
 def find_pods(reader: YamlReader, node: Any, depth: int = 0) -> Iterator[Fields]:
@@ -178,7 +181,7 @@ def _judge_container(reader: YamlReader, container: Fields) -> Iterator[Remark]:
         found = re.fullmatch(r"(\d{1,9})(m?)", str(memory.value)) if memory.id == "scalar" else None
         size = int(found[1]) / (1000 if found[2] else 1) if found else LEAST_MEMORY
         if found and size < LEAST_MEMORY:
-            seen = _("memory {value} is {size} bytes: the container cannot start", value=found[0], size=f"{size:g}")
+            seen = _("memory {value} is {size} B: the container cannot start", value=found[0], size=f"{size:g}")
             yield fail(reader.make_word(memory), seen, _("Add a unit: {value}Gi.", value=found[1]))
     for item in read_items(container, "env"):
         value = reader.read_fields(item).get("value")

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from envcheck.core.lint.context import LintContext
-from envcheck.core.lint.remark_builders import fail, warn
+from envcheck.core.lint.remark_builders import warn
 from envcheck.core.lint.script_model import Remark, ShellWord
 from envcheck.core.lint.training_job import TrainingJob
 from envcheck.core.messages import _, verbatim
 from envcheck.lint.rules.containers import (
     LEAST_SHM_MIB,
-    find_containers_without_devices,
     find_small_container_memory,
     parse_size_mib,
+    refuse_processes,
 )
 from envcheck.lint.rules.manifests import Fields, find_pods, read_items
 from envcheck.scripts.config_files import parse_yaml_tree
@@ -41,7 +41,6 @@ class PodContainer:
 
 def _list_pod_containers(context: LintContext) -> Iterator[PodContainer]:
     """Yield the containers whose number of devices is known."""
-    resources = frozenset().union(*list_kubernetes_resources())
     for config in context.configs:
         if config.family != "kubernetes" or config.error:
             continue
@@ -50,20 +49,23 @@ def _list_pod_containers(context: LintContext) -> Iterator[PodContainer]:
         reader = YamlReader(config.block, text)
         for pod in find_pods(reader, root) if root is not None else ():
             for node in read_items(pod, "containers"):
-                yield from _read_container(reader, pod, node, resources)
+                yield from _read_container(reader, pod, node)
 
 
-def _read_container(reader: YamlReader, pod: Fields, node: Any, resources: frozenset[str]) -> Iterator[PodContainer]:
+def _read_container(reader: YamlReader, pod: Fields, node: Any) -> Iterator[PodContainer]:
     fields = reader.read_fields(node)
-    limits = fields
-    for name in ("resources", "limits"):
-        limits = reader.read_fields(limits[name][1]) if name in limits else {}
-    for name in resources.intersection(limits):
-        value = limits[name][1]
-        if value.id == "scalar" and re.fullmatch(r"[1-9]\d{0,3}", value.value):
-            yield PodContainer(reader, pod, fields, int(value.value), reader.make_word(value))
-    if limits and not any("/" in name for name in limits) and "name" in fields:
+    given = reader.read_fields(fields["resources"][1]) if "resources" in fields else {}
+    limits = reader.read_fields(given["limits"][1]) if "limits" in given else {}
+    whole, shares = list_kubernetes_resources()
+    values = [limits[name][1] for name in limits if name in whole]
+    if values and shares.isdisjoint(limits) and all(map(_is_count, values)):
+        yield PodContainer(reader, pod, fields, sum(int(each.value) for each in values), reader.make_word(values[0]))
+    if limits and "claims" not in given and not any("/" in name for name in limits) and "name" in fields:
         yield PodContainer(reader, pod, fields, 0, reader.make_word(fields["name"][1]))
+
+
+def _is_count(node: Any) -> bool:
+    return node.id == "scalar" and re.fullmatch(r"[1-9]\d{0,3}", node.value) is not None
 
 
 def _list_jobs(container: PodContainer) -> list[TrainingJob]:
@@ -81,18 +83,15 @@ def find_pod_processes(context: LintContext) -> Iterator[Remark]:
         for job in _list_jobs(container):
             processes = job.processes_per_node or 0
             if job.is_training and processes > container.devices > 0:
-                seen = _("the job starts {processes} processes, but the container gets {cards} devices",
-                         processes=processes, cards=container.devices)  # fmt: skip
-                do = _("Use at most {cards}, or pass more devices to the container.", cards=container.devices)
-                yield fail(job.find_launch_value("processes") or container.limit, seen, do)
+                place = job.find_launch_value("processes") or container.limit
+                yield refuse_processes(place, processes, container.devices)
 
 
 def find_missing_devices(context: LintContext) -> Iterator[Remark]:
     """Find containers that train and get no devices."""
-    yield from find_containers_without_devices(context)
     for container in _list_pod_containers(context) if context.device != "cpu" else ():
         if not container.devices and any((job.processes_per_node or 0) > 1 for job in _list_jobs(container)):
-            seen = _("the container gets no devices: a training finds none in it")
+            seen = _("the container requests no devices: the training finds none")
             yield warn(container.limit, seen, _("Request them under resources.limits."))
 
 

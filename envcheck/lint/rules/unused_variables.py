@@ -189,7 +189,9 @@ def _find_late_exports(script: ShellScript, context: LintContext) -> Iterator[Re
     for assign in script.assigns if starts and script.block.is_script else ():
         is_late = assign.exported and not assign.prefix and assign.start > end
         if is_late and _ENVIRONMENT.fullmatch(assign.name):
-            seen = _("{name} is exported after the training starts, which does not see it", name=assign.name)
+            seen = _(
+                "{name} is exported after the training has started: the training does not see it", name=assign.name
+            )
             yield warn(assign, seen, _("Move the line above the command."))
 
 

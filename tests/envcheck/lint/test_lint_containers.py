@@ -198,3 +198,12 @@ def test_advised_shared_memory(node: str, size: str | None) -> None:
     advised = [remark.remedy for remark in found if remark.rule == "container.shm"]
 
     assert advised == ([f"Add --shm-size {size} or --ipc host."] if size else [])
+
+
+@pytest.mark.parametrize(("cards", "text"), [(1, "gets 1 device"), (2, "gets 2 devices")])
+def test_number_of_devices(cards: int, text: str) -> None:
+    """One device is named in the singular."""
+    devices = " ".join(f"--device=/dev/davinci{n}" for n in range(cards))
+    result = lint_text("run.sh", f"#!/bin/bash\ndocker run {devices} a/b:1 torchrun --nproc_per_node 4 train.py\n")
+
+    assert any(str(remark.seen).endswith(text) for remark in result.remarks if remark.rule == "launch.processes")

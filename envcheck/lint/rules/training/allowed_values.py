@@ -128,17 +128,21 @@ def find_unknown_values(context: LintContext) -> Iterator[Remark]:
                 yield from _judge_value(given, found)
 
 
-# Options whose value transformers and ms-swift read as JSON if it starts with a brace.
-_JSON = ("gradient_checkpointing_kwargs", "lr_scheduler_kwargs", "fsdp_config", "accelerator_config", "model_kwargs")
+_TRANSFORMERS = "transformers' TrainingArguments"
+# Programs and common parsers that read the value as JSON if it starts with a brace.
+_JSON = dict.fromkeys(
+    ("gradient_checkpointing_kwargs", "lr_scheduler_kwargs", "fsdp_config", "accelerator_config"),
+    ("LLaMA-Factory", "ms-swift", "trl", _TRANSFORMERS),
+) | {"model_kwargs": ("ms-swift",)}
 
 
 def _find_broken_json(context: LintContext, calls: Sequence[ProgramCall]) -> Iterator[Remark]:
-    own = (call.options for call in calls if call.job is None)
-    for options in (*own, *(job.options for job in context.jobs)):
-        for given in options:
+    known = [(call.program, call.options) for call in calls]
+    for program, options in (*known, *((name_tables.find_dialect(job), job.options) for job in context.jobs)):
+        for given in options if program else ():
             text = " ".join(word.text for word in given.values)
-            known = all(word.is_known for word in given.values)
-            if given.python_name in _JSON and not given.key and text.startswith("{") and known and not _is_json(text):
+            is_read = program in _JSON.get(given.python_name, ()) and all(word.is_known for word in given.values)
+            if is_read and not given.key and text.startswith("{") and not _is_json(text):
                 seen = _("{option} is not JSON: {text}", option=given.python_name, text=text[:60])
                 do = _("Put it in single quotes, and its names in double quotes.")
                 yield fail(given.values[0], seen, do)
@@ -160,7 +164,7 @@ def _find_values_by_program(calls: Sequence[ProgramCall]) -> Iterator[Remark]:
             for name in row.names if call.program in row.programs else ():
                 given = call.find(name)
                 if given is not None and given.value:
-                    yield from _judge_value(given, [row])
+                    yield from _judge_value(given, [row], 0.8)
 
 
 def _list_tools_with_option(tools: tuple[str, ...], name: str) -> tuple[str, ...]:
@@ -173,7 +177,8 @@ def _list_tools_with_option(tools: tuple[str, ...], name: str) -> tuple[str, ...
     return tuple(tool for tool in tools if tool in lists) or tools
 
 
-def _judge_value(given: GivenOption, found: list[AllowedValues]) -> Iterator[Remark]:
+def _judge_value(given: GivenOption, found: list[AllowedValues], least: float = 0.85) -> Iterator[Remark]:
+    """Judge a value; one of a newer version is less similar than `least` to those that are listed."""
     text = (given.value or "").strip()
     if given.value is None or _LEFT.search(text) or any(row.accepts_value(text) for row in found):
         return
@@ -185,7 +190,6 @@ def _judge_value(given: GivenOption, found: list[AllowedValues]) -> Iterator[Rem
         return  # reported by options.old_value
     all_ = tuple(dict.fromkeys(value for row in found for value in row.values))
     grows = any(row.grows for row in found)
-    least = 0.8 if found[0].programs else 0.85  # a value of a newer version is not a misspelling
     meant = _find_nearest_value(text, all_, least if grows else 0.6)
     place = given.values[0]
     if grows:

@@ -24,6 +24,7 @@ from envcheck.scripts.parse_options import parse_options
 WORLD = "@world"  # in the table: the number of processes
 MOST_PROGRAMS = 100  # of a file whose options are compared
 MOST_COMMANDS = 2000  # of a file among which they are searched
+_ZERO3 = re.compile(r"(?:^|[^a-z])z(?:ero)?[_-]?(?:stage[_-]?)?3(?!\d)")
 _OVERRIDE = re.compile(r"(\+{0,2})([A-Za-z_][\w.@/-]*)=")
 
 
@@ -42,7 +43,7 @@ class OptionNeed:
     """What an option, with one of `values` if there are any, needs: one of `needed` on, and none of `off_values`.
 
     With `of`, these are the values that it accepts of the needed one, if it is given; with `off`, it is to be off.
-    With `matching`, only such values of the needed one count.
+    With `zero3`, only configurations of DeepSpeed count that are named for ZeRO-3.
 
     `enabling` are options that count as needed ones with these values only.
     """
@@ -55,7 +56,7 @@ class OptionNeed:
     of: tuple[str, ...] = ()
     off: bool = False
     off_values: tuple[str, ...] = ()
-    matching: str = ""
+    zero3: bool = False
     enabling: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
@@ -231,7 +232,7 @@ def _judge_need(call: ProgramCall, need: OptionNeed) -> Iterator[Remark]:
     if any(each.value in values for each, values in enabling):
         return
     if need.off:
-        wrong = [each for each in found if is_switched_on(each) and re.search(need.matching, each.value or "")]
+        wrong = [each for each in found if is_switched_on(each) and (not need.zero3 or _names_zero3(each))]
     elif need.of:
         wrong = [each for each in found if each.value is not None and each.value not in need.of]
     elif any(is_switched_on(each) and each.value not in need.off_values for each in found) or call.open:
@@ -243,10 +244,15 @@ def _judge_need(call: ProgramCall, need: OptionNeed) -> Iterator[Remark]:
         yield fail(locate_option(place), *_describe_need(need, given, place))
 
 
+def _names_zero3(given: GivenOption) -> bool:
+    """Whether the name of the file, not its folder's, says ZeRO-3."""
+    return _ZERO3.search((given.value or "").rpartition("/")[2]) is not None
+
+
 def _describe_need(need: OptionNeed, given: GivenOption, wrong: GivenOption) -> tuple[Message, Message]:
     option = f"{need.option} {given.value}" if need.values else need.option
     if need.off:
-        other = f"{wrong.python_name} {wrong.value}" if need.matching else wrong.python_name
+        other = f"{wrong.python_name} {wrong.value}" if need.zero3 else wrong.python_name
         seen = _("{option} does not work with {other}: the program exits", option=option, other=other)
         return seen, _("Remove one of them, or change its value.")
     if need.of or (need.off_values and wrong is not given):

@@ -231,12 +231,12 @@ def _find_shared_ports(context: LintContext) -> Iterator[Remark]:
 
 def _waits_between(one: TrainingJob, other: TrainingJob) -> bool:
     between = range(one.command.order + 1, other.command.order)
-    apart = one.script is not other.script or one.command.branch != other.command.branch
+    apart = one.script is not other.script or one.command.branch or other.command.branch
     names = {each.name for each in one.script.commands if each.order in between}
     return apart or other.command.function != one.command.function or not names.isdisjoint(_ENDING)
 
 
-_ENDING = ("wait", "kill", "pkill", "sleep", "exit")
+_ENDING = ("wait", "kill", "pkill", "sleep", "exit", "tail", "pgrep")
 
 
 def find_wrong_ports(context: LintContext) -> Iterator[Remark]:

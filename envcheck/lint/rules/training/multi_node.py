@@ -15,7 +15,9 @@ _EACH_ALIKE = ("srun", "mpirun", "mpiexec")
 _CARRIERS = (*_EACH_ALIKE, "pdsh", "deepspeed")
 # Options by which nodes may differ: variables passed by name, or a start on one node only.
 _OTHERWISE = re.compile(r" (?:--export\b|-x |-genv|-env|-w|--nodelist|-N ?1 |--nodes[= ]1 |-r |--relative)")
-_SHARING = ("torchrun", "accelerate", "deepspeed")
+# Launchers that start the processes of a node.
+SHARING = ("torchrun", "torch.distributed.launch", "torch.distributed.run", "accelerate", "deepspeed",
+           "paddle.distributed.launch")  # fmt: skip
 _DEFAULTS = ".cache/huggingface/accelerate/default_config.yaml"  # in the user's home
 
 
@@ -37,7 +39,7 @@ def _is_passed_to_program(job: TrainingJob) -> bool:
 def starts_python_tasks(command: ShellCommand) -> bool:
     """Return whether srun starts Python in each task, without a launcher that starts the processes of a node."""
     texts = [text.rpartition("/")[2] for text in command.list_texts()[:30]]
-    is_launched = any(text in _SHARING or text.startswith("torch.distributed") for text in texts)
+    is_launched = any(f"{text}.".startswith(f"{name}.") for text in texts for name in SHARING)
     return command.name == "srun" and any(text.startswith("python") for text in texts) and not is_launched
 
 

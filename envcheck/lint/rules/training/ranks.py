@@ -23,10 +23,11 @@ from envcheck.lint.rules.training.multi_node import (
     reads_role_variable,
     starts_python_tasks,
 )
+from envcheck.lint.rules.training.scheduler import starts_several_tasks
 
-# Always 0 in the shell of a batch script.
 _ALL_ZERO = _("the first node's shell expands this before srun: each node uses rank 0")
 _IN_QUOTES = _("Use srun bash -c '...' in single quotes, so each node's shell expands it.")
+# Always 0 in the shell of a batch script.
 _TASKS = ("SLURM_NODEID", "SLURM_PROCID")
 _OF_TASK = re.compile(r'"?\$\{?(?:' + "|".join(_TASKS) + r')\}?"?')
 
@@ -155,7 +156,9 @@ def find_fixed_rank(context: LintContext) -> Iterator[Remark]:
 def _find_rank_of_batch_shell(context: LintContext) -> Iterator[Remark]:
     """Find RANK exported from a task's number before srun: all tasks inherit the value of the batch shell."""
     for script in context.scripts:
-        commands = filter(starts_python_tasks, script.commands)
+        commands = [
+            each for each in script.commands if starts_python_tasks(each) and starts_several_tasks(script, each)
+        ]
         words = {command.environment["RANK"].start: command.environment["RANK"] for command in commands
                  if "RANK" in command.environment and not command.elsewhere}  # fmt: skip
         for word in words.values():

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import takewhile
 
 from envcheck.core.lint.context import LintContext
 from envcheck.core.lint.remark_builders import fail, find_similar_name, warn
 from envcheck.core.lint.script_model import Remark, ShellCommand, ShellScript, ShellWord
 from envcheck.core.lint.training_job import TrainingJob
-from envcheck.core.messages import _
+from envcheck.core.messages import Message, _, ngettext
+from envcheck.lint.rules.containers import refuse_processes
 from envcheck.lint.rules.environment_variables import find_wrong_visible_count
 from envcheck.lint.rules.pods import find_pod_processes
-from envcheck.lint.rules.training.multi_node import starts_python_tasks
+from envcheck.lint.rules.training.multi_node import SHARING, starts_python_tasks
 from envcheck.scripts.docker_commands import count_devices
 from envcheck.scripts.jobs.launch_values import explain_invalid_nodes, explain_invalid_processes
 from envcheck.vendors import VENDORS
@@ -36,11 +38,7 @@ def find_too_many_processes(context: LintContext) -> Iterator[Remark]:
         yield from _find_lone_launcher(job)
         given = _count_requested_cards(job)
         if given and job.is_training and (job.processes_per_node or 0) > given:
-            seen = _(
-                "the job starts {processes} processes on each node, but requests {given} devices from Slurm",
-                processes=job.processes_per_node,
-                given=given,
-            )
+            seen = _describe_excess(job.processes_per_node or 0, given)
             yield fail(
                 job.find_launch_value("processes") or job.device_list or job,
                 seen,
@@ -49,26 +47,20 @@ def find_too_many_processes(context: LintContext) -> Iterator[Remark]:
         container = context.find_container(job)
         cards = count_devices(container) if container else None
         if cards and job.is_training and (job.processes_per_node or 0) > cards:
-            seen = _(
-                "the job starts {processes} processes, but the container gets {cards} devices",
-                processes=job.processes_per_node,
-                cards=cards,
-            )
-            yield fail(
-                job.find_launch_value("processes") or job.device_list or job,
-                seen,
-                _("Use at most {cards}, or pass more devices to the container.", cards=cards),
-            )
+            place = job.find_launch_value("processes") or job.device_list or job
+            yield refuse_processes(place, job.processes_per_node or 0, cards)
 
 
-_TASKS, _NODES = (re.compile(rf"(?:{words})[= ]?(\d{{1,4}})(?=\s|$)") for words in ("--ntasks-per-node", "--nodes|-N"))
+_TASKS, _NODES, _ALL_TASKS = (
+    re.compile(rf"(?<!\S)(?:{words})[= ]?(\d{{1,4}})(?=\s|$)")
+    for words in ("--ntasks-per-node", "--nodes|-N", "--ntasks|-n")
+)
 _OWN_COUNT = re.compile(r"\s(?:-n|--ntasks|-N|--nodes)[= \d]")
-_SHARING = ("torchrun", "torch.distributed.launch", "torch.distributed.run", "accelerate", "deepspeed")
 
 
 def _compare_tasks(job: TrainingJob) -> Iterator[Remark]:
     """Compare the tasks that srun starts with a launcher that starts the processes of its node itself."""
-    if job.command.name != "srun" or job.launcher.name not in _SHARING or not job.is_training:
+    if job.command.name != "srun" or job.launcher.name not in SHARING or not job.is_training:
         return
     words = " ".join(job.command.list_texts()[:30])
     head = _join_head(job.script)
@@ -108,7 +100,7 @@ _REMOTE = re.compile(r"\b(?:srun|ssh|pdsh|clush|mpirun|mpiexec|parallel)\b")
 def _find_lone_launcher(job: TrainingJob) -> Iterator[Remark]:
     """Find a launcher of several nodes that the batch script starts without srun: on the first node only."""
     nodes, count = _NODES.findall(_join_head(job.script)), job.node_count or 0
-    if not nodes or count < 2 or int(nodes[-1]) < 2 or not job.is_training or job.launcher.name not in _SHARING[:3]:
+    if not nodes or count < 2 or int(nodes[-1]) < 2 or not job.is_training or not job.launcher.name.startswith("torch"):
         return
     if not _REMOTE.search(job.script.block.raw.decode("utf-8", "replace")):
         seen = _("Slurm runs the batch script on the first node only, but the job waits for {count} nodes", count=count)
@@ -135,15 +127,31 @@ def find_unknown_batch_options(context: LintContext) -> Iterator[Remark]:
                 yield fail(ShellWord("", start, end), seen, _("Did you mean {meant}?", meant=f"--{meant}"))
 
 
+def _describe_excess(processes: int, given: int) -> Message:
+    return ngettext(
+        "the job starts {processes} processes on each node, but requests {count} device from Slurm",
+        "the job starts {processes} processes on each node, but requests {count} devices from Slurm",
+        given,
+        processes=processes,
+    )
+
+
 def _count_requested_cards(job: TrainingJob) -> int | None:
     return _read_last_number(_GPUS, job.script, job.command)
 
 
 def _read_last_number(pattern: re.Pattern[str], script: ShellScript, command: ShellCommand) -> int | None:
     """A number per node by srun's options, otherwise by the #SBATCH lines; the last one applies."""
-    words = " ".join(command.list_texts()) if command.name == "srun" else ""
+    own = takewhile(lambda text: not text.rpartition("/")[2].startswith("python"), command.list_texts())
+    words = " ".join(own) if command.name == "srun" else ""
     found = pattern.findall(words) or pattern.findall(_join_head(script))
     return int(found[-1]) if found else None
+
+
+def starts_several_tasks(script: ShellScript, command: ShellCommand) -> bool:
+    """Return whether srun is known to start the command more than once."""
+    total, *others = (_read_last_number(each, script, command) or 0 for each in (_ALL_TASKS, _TASKS, _NODES))
+    return (total or max(others)) > 1
 
 
 def _join_head(script: ShellScript) -> str:
@@ -158,9 +166,5 @@ def _find_tasks_without_device(context: LintContext) -> Iterator[Remark]:
             continue
         given, tasks = (_read_last_number(each, script, command) for each in (_GPUS, _TASKS))
         if given and tasks and tasks > given:
-            seen = _(
-                "the job starts {processes} processes on each node, but requests {given} devices from Slurm",
-                processes=tasks,
-                given=given,
-            )
+            seen = _describe_excess(tasks, given)
             yield warn(command.words[0], seen, _("Use at most {given}, or request more.", given=given))
