@@ -416,7 +416,7 @@ def test_mirrors_of_the_site(user: str, shown: bool, tmp_path: Path) -> None:
     assert any(line.endswith("uv python install 3.11") for line in lines)
 
 
-@pytest.mark.real
+@pytest.mark.extended
 def test_a_library_of_the_system(tmp_path: Path) -> None:
     """The script links a missing library of the system to the file in its wheel, as provisioning does."""
     for name, files in (("alpha", {}), ("beta", {}), ("gamma", {"gamma/libnowhere-1f2e.so": "elf"})):

@@ -130,7 +130,7 @@ def wanted(machine: ProvisionCommand) -> dict[str, object]:
     return read_state(machine)
 
 
-@pytest.mark.parametrize("step", thin_out(2, STEPS))
+@pytest.mark.parametrize("step", thin_out(1, STEPS))
 def test_cut_at_every_boundary(step: str, machine: ProvisionCommand, wanted: dict[str, object]) -> None:
     """Killed before each step, and on both sides of its end: the next run comes to the same result, a further one
     finds nothing to do, and an undo removes everything."""
@@ -140,6 +140,7 @@ def test_cut_at_every_boundary(step: str, machine: ProvisionCommand, wanted: dic
     check_same_end(machine, wanted)
 
 
+@pytest.mark.extended
 def test_cut_behind_each_step(machine: ProvisionCommand, wanted: dict[str, object]) -> None:
     """The same if it is killed right after the journal records that a step is done."""
     remove_everything(machine)

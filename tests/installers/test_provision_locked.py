@@ -79,6 +79,7 @@ def test_put_right(machine: ProvisionCommand, tmp_path: Path) -> None:
     assert machine.read_versions() == "2.0 2.0"
 
 
+@pytest.mark.extended
 def test_another_file_of_the_same_version(machine: ProvisionCommand, index: PackageIndex, tmp_path: Path) -> None:
     """An index with a file of another hash fails a step before anything is installed."""
     lock = tmp_path / "envcheck.lock"
@@ -136,6 +137,7 @@ def test_a_package_that_the_lock_lacks(machine: ProvisionCommand) -> None:
         enforcement.narrow_recipe(recipe, replace(lock, wheels=(beta,)), "x86_64")
 
 
+@pytest.mark.extended
 def test_another_python(machine: ProvisionCommand, tmp_path: Path) -> None:
     """Wheels for another Python block the plan, naming the first; wheels for any Python do not."""
     lock = tmp_path / "envcheck.lock"
