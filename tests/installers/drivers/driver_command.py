@@ -27,7 +27,7 @@ COLLECTORS["host"] = lambda vendors, run: {**seen(vendors, run), "euid": 0, "in_
 from envcheck.cli import main
 from envcheck.core import terminal
 from installers.drivers import dialogue
-terminal.GRACE_S, dialogue.SETTLED_S = 0.7, 0.2
+terminal.GRACE_S, dialogue.SETTLED_S = 2.0, 0.2
 main.entry(sys.argv[1:])
 """
 RECIPE = """
