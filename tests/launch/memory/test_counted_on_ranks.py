@@ -137,7 +137,6 @@ CASES: dict[str, dict[str, Any]] = {
     "zero1, tied": {**TIED, "weight": 2},
     "zero2, tied": {**TIED, "weight": 2},
     "zero3, tied": {**TIED, "weight": 2},
-    "zero1, tied, two micro batches": {**TIED, "weight": 2, "accumulate": 2},
     "zero2, tied, two micro batches": {**TIED, "weight": 2, "accumulate": 2},
     "zero1, recomputed, small bucket": {"recompute": True, "bucket": 100_000},
     "zero1, optimizer on the host, small bucket": {**LARGE, "weight": 2, "tokens": 16, "offload": ["optimizer"]},
