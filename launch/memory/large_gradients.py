@@ -2,21 +2,21 @@
 
 DeepSpeed copies a gradient into the bucket of its reduction, unless it is larger; then the tensor itself is reduced
 when the next gradient exists (stage_1_and_2.py and stage3.py, reduce_independent_p_g_buckets_and_remove_grads).  The
-gradient of a tied embedding waits from the head's backward pass to the embedding's, whose gradient is added to it in
-place (torch/csrc/autograd/input_buffer.cpp).
+gradient of a tied embedding waits from the head's backward pass to the embedding's.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, floor
 
 from launch.catalogue.architecture import Model
-from launch.memory import offloaded
+from launch.memory import autocast, offloaded
 from launch.memory.parameter_shares import ParameterShare
 from launch.memory.pinned_blocks import list_matrices
 from launch.memory.planned_job import PlannedJob
-from launch.memory.sharding_buffers import first_bucket, subgroup_bytes
+from launch.memory.sharding_buffers import first_bucket, sharded_gradient_width, shards_edges, subgroup_bytes
 
 C = 2.0
 
@@ -85,24 +85,76 @@ def waiting_gradient_bytes(job: PlannedJob, holding: ParameterShare) -> float:
     return C * holding.embedding * (reduces_in_buckets(job) and job.model.tied)
 
 
+def count_last_tables(job: PlannedJob) -> int:
+    """Return how many gradients of the embedding exist at the end of the backward pass: a tied one has two and a sum.
+
+    autograd adds in place to a gradient that is the only use of its storage (torch/csrc/autograd/input_buffer.cpp).
+    A linear layer's is a view, unless autocast copied it or ZeRO-3's own function made it (zero/linear.py).
+    """
+    in_place = job.sharding == "zero3" or autocast.casts_weights(job)
+    return 1 + job.model.tied * (1 if in_place else 2)
+
+
 def last_gradient_bytes(job: PlannedJob, holding: ParameterShare, trained: float) -> float:
     """Return the bytes that the embedding's gradient adds to those of all others at the end of the backward pass.
 
-    A tied one is there twice until both are added.  Then ZeRO-1 and 2 reduce what the bucket holds, and offloading
-    takes the norm.  ZeRO-3 has the embedding gathered.
+    Without sharding one of a tied embedding's is among the others, beside gradients of earlier micro batches.  Then
+    ZeRO-1 and 2 reduce what the bucket holds, and offloading takes the norm.  ZeRO-3 has the embedding gathered.
     """
     if not has_own_gradients(job) or job.sharding == "fsdp":
         return 0.0
+    tables = count_last_tables(job)
     if job.sharding == "none":
-        return job.precision.weight * holding.embedding * job.model.tied
+        earlier = job.model.tied and (job.grad_accum or 1) > 1
+        return job.precision.weight * holding.embedding * (tables - 1 + earlier)
     table = C * holding.embedding
     bucket = job.framework.bucket / 2 if job.sharding == "zero3" else first_bucket(job)
     passing = (
-        table * (1 + job.model.tied),
+        table * tables,
         table + flattened_bucket_bytes(job, holding.embedding, trained),
         table * (holding.embedding > bucket) + offloaded.moved_gradient_bytes(job),
     )
     return max(passing) + (table if job.sharding == "zero3" else undivided_gradient_bytes(job))
+
+
+@dataclass(frozen=True)
+class LastReduction:
+    """Bytes when FSDP reduces its last unit: gathered weights, gradients and buffers; `absent`: of the card's own."""
+
+    gathered: float = 0.0
+    gradients: float = 0.0
+    absent: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """All bytes beyond states with all gradients."""
+        return self.gathered + self.gradients - self.absent
+
+
+def count_last_reduction(job: PlannedJob, holding: ParameterShare, block: float) -> LastReduction:
+    """Return what is there beyond states with all gradients when FSDP reduces its last unit (counted on real ranks).
+
+    A unit of the embedding: its gradients and the input of their reduction.  The root unit, still gathered: FSDP1 has
+    its gradients, also as one flat gradient; FSDP2 the gradients and the input of the reduction before, then the input
+    of its own and the head's gradients.
+    """
+    f = job.framework
+    if job.sharding != "fsdp" or job.layout.pp > 1 or not job.trains_all:
+        return LastReduction()
+    if shards_edges(job):
+        return LastReduction(gradients=max(C + f.reduce_width, C * count_last_tables(job)) * holding.embedding)
+    root = holding.embedding + holding.head
+    own = sharded_gradient_width(job) * root
+    several = (job.grad_accum or 1) > 1
+    tables = max(2, count_last_tables(job))
+    if not f.fully_shard:
+        width, earlier = autocast.gathered_width(job), several and f.accumulates_whole
+        return LastReduction(width * root, width * root * (tables + earlier), own * (earlier or not several))
+    reducing = LastReduction(gradients=f.reduce_width * root + C * holding.head + own * several)
+    before = LastReduction(
+        C * root, C * root * (1 if holding.head else tables) + f.reduce_width * block, own * (not several)
+    )
+    return max(reducing, before, key=lambda each: each.total)
 
 
 def flattened_bucket_bytes(job: PlannedJob, start: float, trained: float) -> float:

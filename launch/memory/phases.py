@@ -245,23 +245,7 @@ def backward_terms(job: PlannedJob, p: StageParts, states: tuple[ModelStates, Mo
         )
         if gradients
     )
-    tied = (*state_terms(now), *held, (mark("layer gradients"), tied_gradient_bytes(job)))
-    return find_larger(start, *reductions, *at_loss, *edges, tied)
-
-
-def tied_gradient_bytes(job: PlannedJob) -> float:
-    """Return the bytes beside all gradients when the backward pass ends at an embedding that is the head as well.
-
-    autograd keeps the gradient of one use until that of the other comes, and adds them to a third tensor, or to the
-    first where autocast made it as a copy (torch/csrc/autograd/input_buffer.cpp; counted on torch).  Gradients of
-    earlier micro batches are one more.
-    """
-    m, x = job.model, job.layout
-    adds = job.trains_all and m.tied and job.sharding == "none" and x.pp == 1 and job.framework.kernels.as_published
-    if not adds or steps_in_backward(job.optimizer, job.framework.fused_step):
-        return 0.0
-    beside = 2 - (job.compute < job.precision.weight) + (not frees_gradients(job))
-    return beside * m.vocab * m.hidden * job.precision.gradient / x.tp
+    return find_larger(start, *reductions, *at_loss, *edges)
 
 
 def takes_one_batch(job: PlannedJob) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from launch.memory.autocast import gathered_width
 from launch.memory.parameter_shares import ParameterShare
@@ -94,43 +94,6 @@ def head_reduction_bytes(job: PlannedJob, holding: ParameterShare, block: float)
 def sharded_gradient_width(job: PlannedJob) -> float:
     """Return the bytes of a card's gradients for one parameter; those of offloaded parameters are on the host."""
     return 0.0 if "params" in job.offload else job.precision.gradient / job.layout.dense_shards
-
-
-@dataclass(frozen=True)
-class LastReduction:
-    """Bytes when FSDP reduces its last unit: gathered weights, gradients and buffers; `absent`: of the card's own."""
-
-    gathered: float = 0.0
-    gradients: float = 0.0
-    absent: float = 0.0
-
-    @property
-    def total(self) -> float:
-        """All bytes beyond states with all gradients."""
-        return self.gathered + self.gradients - self.absent
-
-
-def count_last_reduction(job: PlannedJob, holding: ParameterShare, block: float) -> LastReduction:
-    """Return what is there beyond states with all gradients when FSDP reduces its last unit (counted on real ranks).
-
-    A unit of the embedding: its gradients and the input of their reduction.  The root unit, still gathered: FSDP1 has
-    its gradients, also as one flat gradient; FSDP2 the gradients and the input of the reduction before, then the input
-    of its own and the head's gradients.  A tied embedding has gradients of both of its uses, which are added in place.
-    """
-    f = job.framework
-    if job.sharding != "fsdp" or job.layout.pp > 1 or not job.trains_all:
-        return LastReduction()
-    if shards_edges(job):
-        return LastReduction(gradients=(C + f.reduce_width) * holding.embedding)
-    root = holding.embedding + holding.head
-    own = sharded_gradient_width(job) * root
-    several = (job.grad_accum or 1) > 1
-    if not f.fully_shard:
-        earlier = several and f.accumulates_whole
-        return LastReduction(gathered_width(job) * root, gathered_width(job) * root * (2 + earlier), own)
-    reducing = LastReduction(gradients=f.reduce_width * root + C * holding.head + own * several)
-    before = LastReduction(C * root, C * root * (1 if holding.head else 2) + f.reduce_width * block, own)
-    return max(reducing, before, key=lambda each: each.total)
 
 
 def shard_copy_bytes(job: PlannedJob, holding: ParameterShare, block: float) -> float:

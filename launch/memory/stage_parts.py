@@ -40,7 +40,7 @@ class StageParts:
     buckets: float
     subgroup: float
     unpacked: float
-    last_reduction: sharding_buffers.LastReduction
+    last_reduction: large_gradients.LastReduction
     retained: float
     scratch: float = 0.0
     unit_gradients: float = 0.0
@@ -267,7 +267,7 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
         + head_unit * (2 if job.framework.keeps_head else 1),
         gathered_start=sharding_buffers.first_gather_bytes(job, holding, block),
         head_reduction=sharding_buffers.head_reduction_bytes(job, holding, block),
-        last_reduction=sharding_buffers.count_last_reduction(job, holding, block),
+        last_reduction=large_gradients.count_last_reduction(job, holding, block),
         shard_copy=sharding_buffers.shard_copy_bytes(job, holding, block),
         first_gradient=large_gradients.first_gradient_bytes(job, holding),
         last_gradient=large_gradients.last_gradient_bytes(job, holding, trained),

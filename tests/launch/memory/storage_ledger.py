@@ -47,12 +47,14 @@ class StorageLedger(TorchDispatchMode):
         return result
 
     def sums_gradients(self, one: Any, other: Any) -> bool:
-        """Whether these are the two gradients of a tied embedding.
+        """Whether autograd adds these, the two gradients of a tied embedding, in place.
 
-        autograd adds them in place, but not under a dispatch mode (torch/csrc/autograd/input_buffer.cpp).
+        It does so to a gradient that is the only use of its storage, but not under a dispatch mode
+        (torch/csrc/autograd/input_buffer.cpp, can_accumulate_inplace).  A linear layer's is a view of its transpose,
+        unless autocast copied it or DeepSpeed's own function made it.
         """
         table = isinstance(other, torch.Tensor) and one.dim() == 2 and one.shape[0] == self.vocab
-        return bool(table and one.shape == other.shape and not torch.is_grad_enabled())
+        return bool(table and one.shape == other.shape and not torch.is_grad_enabled() and not one._is_view())
 
     def record_tensor(self, tensor: torch.Tensor, source: str) -> int | None:
         """Return the number of the tensor's storage, assigned on its first use; None for known ones."""

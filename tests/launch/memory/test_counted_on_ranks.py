@@ -123,7 +123,12 @@ CASES: dict[str, dict[str, Any]] = {
     "fsdp2, large vocabulary, two micro batches": {**LARGE, "accumulate": 2},
     "fsdp2, units for embedding and head": {**LARGE, "edges": True},
     "fsdp2, large vocabulary, tied": TIED,
+    "fsdp1, large vocabulary, tied, two micro batches": {**TIED, "accumulate": 2},
+    "fsdp1, autocast alone, tied": {**TIED, "cast": True},
+    "fsdp2, large vocabulary, tied, two micro batches": {**TIED, "accumulate": 2},
     "ddp, tied": {**TIED, "weight": 2},
+    "ddp, tied, two micro batches": {**TIED, "weight": 2, "accumulate": 2},
+    "ddp, fp32 weights, tied": TIED,
     "zero1, large vocabulary": {**LARGE, "weight": 2},
     "zero2, large vocabulary": {**LARGE, "weight": 2},
     "zero2, large vocabulary, two micro batches": {**LARGE, "weight": 2, "accumulate": 2},
@@ -132,6 +137,7 @@ CASES: dict[str, dict[str, Any]] = {
     "zero1, tied": {**TIED, "weight": 2},
     "zero2, tied": {**TIED, "weight": 2},
     "zero3, tied": {**TIED, "weight": 2},
+    "zero2, tied, two micro batches": {**TIED, "weight": 2, "accumulate": 2},
     "zero1, recomputed, small bucket": {"recompute": True, "bucket": 100_000},
     "zero1, optimizer on the host, small bucket": {**LARGE, "weight": 2, "tokens": 16, "offload": ["optimizer"]},
     "zero2, optimizer on the host, small bucket": {**LARGE, "weight": 2, "tokens": 16, "offload": ["optimizer"]},
@@ -151,7 +157,8 @@ REAL += ("ddp, fp32 weights", "fsdp2, lora", "zero2, optimizer on the host", "ze
 REAL += ("zero1, large vocabulary", "zero2, tied")
 POOLED = [name for name in CASES if name.startswith("fsdp")]
 # Pools are largest in moments that do not have the most tensors.
-APART = ("fsdp1, lora", "fsdp2, large vocabulary", "fsdp2, four ranks")
+APART = ("fsdp1, lora", "fsdp1, large vocabulary, tied, two", "fsdp1, autocast alone, tied")
+APART += ("fsdp2, large vocabulary", "fsdp2, four ranks")
 FULL = [name for name, case in CASES.items() if "rank" not in case and "offload" not in case]
 AWAY = [name for name, case in CASES.items() if "offload" in case and "rank" not in case]
 # Adapters are made whole and sharded with the optimizer; offloaded parameters leave the card then.
@@ -282,7 +289,7 @@ def test_phases(name: str, count: Count) -> None:
 
 @pytest.mark.parametrize("name", mark_cases(POOLED))
 def test_pools(name: str, count: Count) -> None:
-    """What an allocator needs that has a pool for each stream is predicted within 2 %, in three kinds of cases 10 %."""
+    """What an allocator needs that has a pool for each stream is predicted within 2 %, in some cases 10 %."""
     planned = max(phase.total + phase.pooled for phase in list_phases(make_job(make_case(name)), 0)[1:4])
     print(name, f"{planned / count(name)['pools'] - 1:+.1%}", sep=" | ")
 
