@@ -274,8 +274,8 @@ def states_while_saving(job: PlannedJob, p: StageParts, now: ModelStates) -> Mod
 def optimizer_scratch_bytes(job: PlannedJob, p: StageParts) -> float:
     """Return the temporary bytes of an optimizer over lists, a share of the moments; 0 for DeepSpeed and offload.
 
-    transformers' Adafactor goes tensor by tensor and holds four in fp32, three of fp32 weights: square, its sum with
-    unless they are fp32 copies of gradient and weight (transformers/optimization.py, Adafactor.step).
+    transformers' Adafactor goes tensor by tensor (transformers/optimization.py, Adafactor.step): it makes at most three
+    tensors of the size of an fp32 one, and four in fp32 of a 16-bit one, whose weight and gradient it copies (counted).
     """
     away = "optimizer" in job.offload or "tensorwise" in job.offload
     if job.sharding.startswith("zero") or away:
