@@ -790,6 +790,21 @@ def test_model_card_after_the_training() -> None:
     assert (found.verdict, [one.kind for one in found.diagnoses]) == ("running", ["warning"])
 
 
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("Frob: Could not import vLLM, fast_frob will be disabled (No module named 'frob._C').", "warning"),
+        ("ERROR frob: Failed to import frob_x: No module named 'frob._C'. Sleep mode will be disabled.", "warning"),
+        ("Unable to load frob_x (No module named 'frob._C'): its kernels will not be available", "warning"),
+        ("ERROR frob: Failed to import frob_x: No module named 'frob._C'.", "cause"),
+        ("ImportError: Cannot import frob_x, No module named 'frob._C': frob will be disabled", "cause"),
+    ],
+)
+def test_optional_import_is_no_cause(line: str, kind: str) -> None:
+    """A program that names the part that it leaves out continues without it; an exception does not."""
+    assert [one.kind for one in explain_text(line).diagnoses][:1] == [kind]
+
+
 def test_refused_repository_is_only_of_the_token() -> None:
     """A server that fails does not refuse the token."""
     url = "for url: https://huggingface.co/api/repos/create"
