@@ -19,7 +19,8 @@ _END_WORDS = (b"train_samples_per_second", b"raining completed", b"raining Compl
               b"Trainer.fit` stopped: `max_", b"ENDING TIMING RUN AT", b'"success"', b"inished training",
               b"inished Training", b"raining done", b"raining complete", b"' succeeded",
               b"Out of bounds values", b"Final validation metrics", b"done training in",
-              b"aving final epoch checkpoint", b"aved final model checkpoint", b"|Version|", b"used for training.")  # fmt: skip
+              b"aving final epoch checkpoint", b"aved final model checkpoint", b"|Version|",
+              b"used for training.")  # fmt: skip
 _END = re.compile(
     rb"train_samples_per_second['\"]?\s{0,30}[:=]"
     rb"|(?:^|[^\w])[Tt]raining (?:[Cc]ompleted?|finished|done)\b(?! (?:steps?|with err|\d))"
