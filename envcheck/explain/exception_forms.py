@@ -19,6 +19,7 @@ REPEATING: Mapping[str, str | tuple[str, ...]] = {
     "python.call_changed": "TypeError",
     "python.import_name": "",
     "python.submodule": ("ModuleNotFoundError", "ImportError"),
+    "python.other_distribution": "ModuleNotFoundError",
     "memory.fragmented": "",
     "memory.card": (
         "torch.OutOfMemoryError",
@@ -44,6 +45,7 @@ _BY_PHASE = ("memory_", "own_metrics", "unset_before_training", "data_parallel")
 # Entries that say more than a form, unless it begins so.
 _ONLY_AS: Mapping[str, str | tuple[str, ...]] = {
     "python.submodule": ("imported_part", "stored_object"),
+    "python.other_distribution": "stored_object",
     "model.ragged": "own_metrics",
     "model.missing_file": "missing_folder",
     "memory.card": "memory_",

@@ -27,7 +27,7 @@ from envcheck.explain.exceptions.known_bugs import find_bug
 from envcheck.explain.exceptions.notices import begins_report, is_general, is_only_code, lists_loads
 from envcheck.explain.index import EntryIndex
 from envcheck.explain.log_findings import LogFindings
-from envcheck.explain.passed_on import find_origin, unwrap_exception
+from envcheck.explain.passed_on import find_innermost
 from envcheck.explain.processes.attempts import have_attempts, list_replaced_logs
 from envcheck.explain.processes.outcome_text import describe_first_failure
 from envcheck.explain.processes.process_end import BROKEN, FAILED, FirstFailedProcess, ProcessEnd, find_first_failure
@@ -235,13 +235,13 @@ def _diagnose_scans(scans: Sequence[LogFindings], ends: Sequence[ProcessEnd]) ->
     if end is None or scan is None:
         return told
     if end.how == "exception" and (raised := _find_unknown_exception(scan, end, told, _choose_versions(scans))):
-        inner = unwrap_exception(find_origin(raised, scan.raised))
+        inner = find_innermost(raised, scan.raised)
         installed = _choose_versions(scans)
         bug = find_bug(inner.text, inner.frames, inner.sources, installed)
         made = (None if bug else _explain_text(inner)) or explain_exception(inner, installed, bug)
         if made.name == UNKNOWN and any(_is_of_shell(one) and _leads_to(one, raised) for one in told):
             return _move_to_front(told, end)
-        if inner.text != raised.text:
+        if inner.text != raised.text and inner.line == raised.line:
             made = replace(made, evidence=(replace(made.evidence[0], text=raised.text),))
         return _put_after_kill(made, told) or _put_first(made, told)
     return _move_to_front(told, end)
@@ -349,7 +349,7 @@ def _find_unknown_exception(
     raised = process_ends.find_own_exception(scan, end.rank if shared else None, end.unit)
     if raised is None or (raised.is_cut and any(one.kind in LOUD for one in told)):
         return None
-    inner = unwrap_exception(find_origin(raised, scan.raised))
+    inner = find_innermost(raised, scan.raised)
     if find_bug(inner.text, inner.frames, inner.sources, installed):
         return raised
     entry = process_ends.find_entry_of(raised, known)

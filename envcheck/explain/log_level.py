@@ -12,12 +12,16 @@ _MILD = re.compile(
 )
 # Nor are messages without a level after which the program continues: retries of the hub and the tracker, TensorFlow
 # next to another framework, pip about earlier packages, NumPy about a module that may still load, DeepSpeed's search
-# for a compiler, a trainer about what it could not write into the card of the model.
+# for a compiler, a program about an optional import, a trainer about what it could not write into a model's card.
 _TRIED = re.compile(
     r"thrown while requesting (?:HEAD|GET)|Retry attempt failed"
     r"|^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{1,9}: [EW] (?:tensorflow|external|\S{0,80}stream_executor|\S{0,20}cuda_)"
     r"|pip's dependency resolver|which is incompatible\.$"
     r"|A module that was compiled using NumPy 1\.x cannot be run|\bnvcc: (?:command )?not found"
+    # an optional part, without which the program continues
+    r"|^(?![\w.]{0,80}(?:Error|Exception)\b).{0,120}?"
+    r"\b(?:[Cc]ould not|[Ff]ailed to|[Cc]annot|[Uu]nable to) (?:import|load)\b"
+    r".{0,300}\bwill (?:be (?:disabled|unavailable|turned off)|not be (?:available|used|enabled))\b"
     # the card of a model, which is written after the training
     r"|^(?![\w.]{0,80}(?:Error|Exception)\b).{0,120}?(?:\b[Mm]odel ?cards?\b"
     r"|[Cc]ould not (?:retrieve|fetch|get|load) (?:\w{1,20} )?info\b)"

@@ -10,7 +10,10 @@ from envcheck.explain.diagnosis import RaisedException
 from envcheck.explain.exceptions import raised_place
 
 # transformers imports its parts late and repeats the message of the import that failed.
-_LATE_IMPORT = re.compile(r"^RuntimeError: Failed to import \S{1,160} because of the following error[^:]{0,80}: {0,4}")
+_LATE_IMPORT = re.compile(
+    r"^(?:RuntimeError|ModuleNotFoundError|ImportError): "
+    r"(?:Failed to import \S{1,160} because of the following error[^:]{0,80}: {0,4}){1,4}"
+)
 # The type of an exception by the beginning of its message.
 _TYPES = (
     (re.compile(r"cannot import name '"), "ImportError"),
@@ -70,6 +73,14 @@ def unwrap_exception(raised: RaisedException) -> RaisedException:
     if not kind:
         return _unwrap_message(raised)
     return replace(raised, text=f"{kind}: {message}", raised_in="", called_from="", frames=(), sources=())
+
+
+def find_innermost(raised: RaisedException, others: Sequence[RaisedException]) -> RaisedException:
+    """Return the exception whose message this one repeats, with its own frames if the log has them."""
+    inner = unwrap_exception(find_origin(raised, others))
+    if inner.frames or inner.text == raised.text:
+        return inner
+    return next((one for one in others if one.text == inner.text and one.rank == inner.rank), inner)
 
 
 def _unwrap_message(raised: RaisedException) -> RaisedException:

@@ -319,7 +319,13 @@ def _find_change(kind: tuple[bool, bool], fit: FittingForm) -> Values | None:
     if "module" not in fit.groups and not raised_place.belong_together(fit.package, change.package):
         return None  # a class of the same name
     name = fit.groups.get("option") or fit.groups.get("name", "")
-    return {**_describe_change(change, name, fit), **_describe_python(change, fit)}
+    return {**_describe_change(change, name, fit), **_describe_python(change, fit), **_name_calling(change, fit)}
+
+
+def _name_calling(change: api_changes.ApiChange, fit: FittingForm) -> Values:
+    """Return the package that uses the name, if pip can upgrade it."""
+    has_release = fit.package not in ("", change.package) and not raised_place.is_vendor_built(fit.package)
+    return {"upgrade": raised_place.name_pip_package(fit.package)} if has_release else {}
 
 
 def _find_broken_bounds(change: api_changes.ApiChange, installed: Values) -> tuple[bool, bool]:

@@ -23,7 +23,8 @@ MOST, MUCH = 0.5, 0.1  # of the device's memory: held by others at least, reserv
 
 def is_held_by_others(text: str) -> bool:
     """Return whether the text says that others hold more than half of the device's memory."""
-    total, free, own = (_read_size(pattern, text) for pattern in (_TOTAL, _FREE, _OWN))
+    total, free = (_read_size(pattern, text) for pattern in (_TOTAL, _FREE))
+    own = _read_own(text)
     return bool(own) and total - free - own > MOST * total
 
 
@@ -39,6 +40,11 @@ def find_fragmented(text: str) -> dict[str, str]:
     return {"unused": _write_size(reserved), "allocator": f"PYTORCH_{kind[1]}_ALLOC_CONF"}
 
 
+def _read_own(text: str) -> float:
+    """What this process holds; older releases only say what it reserved."""
+    return _read_size(_OWN, text) or _read_size(_IN_TOTAL, text)
+
+
 def _read_unused(text: str) -> float:
     return _read_size(_RESERVED, text) or max(0.0, _read_size(_IN_TOTAL, text) - _read_size(_ALLOCATED, text))
 
@@ -49,7 +55,7 @@ def describe_held_memory(text: str) -> Message | None:
     if is_held_by_others(text):
         return _(
             "This process holds only {own}: other processes, or other ranks on the same card, hold the rest.",
-            own=_write_size(_read_size(_OWN, text)),
+            own=_write_size(_read_own(text)),
         )
     return _("Tensors of this process hold {tensors}.", tensors=_write_size(tensors)) if tensors else None
 

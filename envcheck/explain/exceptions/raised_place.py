@@ -16,9 +16,11 @@ _INSTALLED = re.compile(r"/(?:site|dist)-packages/([\w.-]{1,60})")
 _STANDARD = re.compile(r"/python3(?:\.\d{1,2})?/(?!site-packages|dist-packages)")
 # Code of models that is loaded from their folder.
 _MODEL_CODE = re.compile(r"/transformers_modules/|/modeling_\w{1,60}\.py")
-# Frames that only look up, for their caller, what is not there.
+# Frames that only look up, for their caller, what is not there, or check what it gave them.
 _LOOKUP = re.compile(
-    r"/datasets/formatting/|/feature_extraction_utils\.py|/datasets/(?:table|arrow_dataset)\.py|lib/python[\d.]{1,5}/(?:os|collections|json)\b|/omegaconf/"
+    r"/datasets/formatting/|/feature_extraction_utils\.py|/datasets/(?:table|arrow_dataset)\.py|/omegaconf/"
+    r"|lib/python[\d.]{1,5}/(?:os|collections|json|inspect|functools|copy|dataclasses|random|re|enum|typing|shlex|pathlib"
+    r"|posixpath|genericpath|datetime|base64)\b"
 )
 # Frames that only pass on what another process raised, if the innermost one raises it.
 _PASSING = re.compile(

@@ -19,7 +19,8 @@ _END_WORDS = (b"train_samples_per_second", b"raining completed", b"raining Compl
               b"Trainer.fit` stopped: `max_", b"ENDING TIMING RUN AT", b'"success"', b"inished training",
               b"inished Training", b"raining done", b"raining complete", b"' succeeded",
               b"Out of bounds values", b"Final validation metrics", b"done training in",
-              b"aving final epoch checkpoint", b"aved final model checkpoint", b"|Version|")  # fmt: skip
+              b"aving final epoch checkpoint", b"aved final model checkpoint", b"|Version|",
+              b"used for training.")  # fmt: skip
 _END = re.compile(
     rb"train_samples_per_second['\"]?\s{0,30}[:=]"
     rb"|(?:^|[^\w])[Tt]raining (?:[Cc]ompleted?|finished|done)\b(?! (?:steps?|with err|\d))"
@@ -27,6 +28,7 @@ _END = re.compile(
     rb"|^Job '[\w.-]{1,80}' succeeded\s{0,3}$"  # of Ray's job command
     rb"|^(?:[^\n#]{0,60}: ?)?# Out of bounds values\s{0,4}: 0 OK"  # of NCCL's and HCCL's tests
     rb"|^(?:\(TaskRunner[^)\n]{0,60}\)[^\n]{0,40}?)?\W{0,4}Final validation metrics: "  # of verl
+    rb"|^\s{0,8}[\d.]{1,12} (?:seconds|minutes) used for training\."  # of unsloth's notebooks
     rb"|\bdone training in [\d.]{1,12} seconds|\bSav(?:ing|ed) final (?:epoch|model) checkpoint\b"  # fairseq, torchtune
     rb"|^\| {0,40}(?:Tasks|Groups) {0,40}\|Version\|"  # the results of lm-eval
     rb"|Trainer\.fit` stopped: `max_(?:epochs|steps|time)|^(?:\d{1,6}: )?ENDING TIMING RUN AT \d"
@@ -106,10 +108,15 @@ class ProgressMarks:
 
         In the log of a server, which has no steps, these are requests that it answered.
         """
-        if self.last is None:
+        if all(one is None or _is_of_preparation(one) for one in (self.first, self.last)):
             return self.served[-ANSWERS] if len(self.served) >= ANSWERS else 0
         ordered = len(self.advances) == KEPT and all(one.in_order for one in self.advances)
         return self.advances[0].number if ordered else 0
+
+
+def _is_of_preparation(one: StepLine) -> bool:
+    """Return whether the line is a bar with another caption than of a training: a server loads its weights."""
+    return one.step is None and bool(_BAR.search(one.text))
 
 
 def _shift_step(one: StepLine, lines: int) -> StepLine:

@@ -961,6 +961,32 @@ def test_output_of_a_tool_in_a_message() -> None:
     assert found.name == "cuda.toolkit_arch"
 
 
+def test_passed_on_import_names_the_importing_package() -> None:
+    """What several late imports repeat is explained where it was raised: the package that imports has to change."""
+    name = f"cannot import name 'shard_checkpoint' from 'transformers.modeling_utils' ({SITE}/transformers/m.py)"
+    late = "Failed to import {} because of the following error (look up to see its traceback):"
+    lines = [
+        "Traceback (most recent call last):",
+        f'  File "{SITE}/awq/models/base.py", line 13, in <module>',
+        "    from transformers.modeling_utils import shard_checkpoint",
+        f"ImportError: {name}",
+        "",
+        "The above exception was the direct cause of the following exception:",
+        "",
+        "Traceback (most recent call last):",
+        f'  File "{SITE}/trl/import_utils.py", line 157, in _get_module',
+        "    raise RuntimeError(",
+        f"RuntimeError: {late.format('trl.trainer.frob')}",
+        late.format("transformers.trainer"),
+        name,
+    ]
+    found = explainer.build_report([explainer._scan_lines("log", lines)]).diagnoses[0]
+
+    assert (found.name, found.evidence[0].line) == ("exceptions.removed_name", 4)
+    assert "base.py:13" in found.why
+    assert "python3 -m pip install -U autoawq" in found.commands
+
+
 def test_passed_on_import_without_a_traceback() -> None:
     """The name that a late import of transformers reports is looked up in the table of releases, head or no head."""
     lines = [

@@ -367,6 +367,12 @@ def test_hook_without_the_driver_library() -> None:
 PEER = "Cuda failure 217 'peer access is not supported between these two devices'"
 
 
+GRAPH_WARNING = "w0:3:4 [0] graph/search.cc:7 NCCL WARN XML Import Channel : dev 2 not found."
+NCCL_FAILED = "torch.distributed.DistBackendError: NCCL error in: a.cpp:1, unhandled system error"
+SYMBOL = ".so: undefined symbol: _ZN2at4_ops4frob4callEv"
+VLLM_FRAME = '  File "/v/vllm/executor/frob_executor.py", line 7, in init'
+
+
 @pytest.mark.parametrize(
     ("lines", "name"),
     [
@@ -385,6 +391,23 @@ PEER = "Cuda failure 217 'peer access is not supported between these two devices
         (("    self.engine.wake_up()", "CUDA Error: out of memory at /b/csrc/cumem_allocator.cpp:9"), "memory.engine"),
         (("    loss.backward()", "CUDA Error: out of memory at /b/csrc/block.cpp:9"), "memory.card"),
         (("w0:3:4 [1] NCCL WARN NET/IB : Got completion error 12",), "nccl.ib_retry"),
+        (
+            ("w0:3 [0] NCCL INFO NCCL_TOPO_FILE set by environment to /f/frob.xml", GRAPH_WARNING, NCCL_FAILED),
+            "nccl.foreign_file",
+        ),
+        ((GRAPH_WARNING, NCCL_FAILED), "nccl.warn"),
+        (("Loading extension module frob...", f"ImportError: /w/frob/build/frob{SYMBOL}"), "python.stale_extension"),
+        (
+            ("Loading extension module frob...", f"ImportError: /c/torch_extensions/py310_cu121/frob/frob{SYMBOL}"),
+            "python.stale_extension",
+        ),
+        ((f"ImportError: /w/frob/build/frob{SYMBOL}",), "python.plugin_pair"),
+        (("ray::Frob.init()", VLLM_FRAME, "RuntimeError: CUDA error: invalid device ordinal"), "cuda.worker_device"),
+        ((VLLM_FRAME, "RuntimeError: CUDA error: invalid device ordinal"), "cuda.device_number"),
+        (
+            ("ray::Frob.init()", '  File "/w/frob.py"', "RuntimeError: CUDA error: invalid device ordinal"),
+            "cuda.device_number",
+        ),
         (
             (
                 "RuntimeError: Error(s) in loading state_dict for Frob:",
@@ -426,6 +449,10 @@ def test_cut_download_is_not_of_a_rank() -> None:
     assert [one.name for one in explain_text(HTTP_TRACE).diagnoses] == ["network.http_cut"]
 
 
+OLD_FULL = (
+    "NPU out of memory. Tried to allocate 88.00 MiB (NPU 0; 60.96 GiB total capacity; {0} GiB already "
+    "allocated; {0} GiB current active; 7.47 MiB free; {0} GiB reserved in total by PyTorch)"
+)
 FULL = "CUDA out of memory. Tried to allocate 9.00 MiB. GPU {} has a total {} of 23.69 GiB of which 1.75 MiB is free."
 
 
@@ -434,6 +461,8 @@ FULL = "CUDA out of memory. Tried to allocate 9.00 MiB. GPU {} has a total {} of
     [
         (FULL.format("0", "capacty"), "exceptions.memory_forward"),
         (FULL.format("", "capacity"), "exceptions.memory_forward"),
+        (OLD_FULL.format("4.37"), "exceptions.memory_shared"),
+        (OLD_FULL.format("58.10"), "exceptions.memory_forward"),
         ("CUDA out of memory. Tried to allocate 258.00 MiB.", "memory.card"),
         ("Allocation on device 0 would exceed allowed memory. (out of memory)", "memory.card"),
     ],
@@ -788,6 +817,21 @@ def test_model_card_after_the_training() -> None:
     found = explain_text(f"{FINISHED}{line}\n")
 
     assert (found.verdict, [one.kind for one in found.diagnoses]) == ("running", ["warning"])
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("Frob: Could not import vLLM, fast_frob will be disabled (No module named 'frob._C').", "warning"),
+        ("ERROR frob: Failed to import frob_x: No module named 'frob._C'. Sleep mode will be disabled.", "warning"),
+        ("Unable to load frob_x (No module named 'frob._C'): its kernels will not be available", "warning"),
+        ("ERROR frob: Failed to import frob_x: No module named 'frob._C'.", "cause"),
+        ("ImportError: Cannot import frob_x, No module named 'frob._C': frob will be disabled", "cause"),
+    ],
+)
+def test_optional_import_is_no_cause(line: str, kind: str) -> None:
+    """A program that names the part that it leaves out continues without it; an exception does not."""
+    assert [one.kind for one in explain_text(line).diagnoses][:1] == [kind]
 
 
 def test_refused_repository_is_only_of_the_token() -> None:

@@ -694,6 +694,8 @@ REFUSED_REQUEST = "ERROR frob.py:7] ValueError: At most 1 image(s) may be provid
     ("lines", "verdict"),
     [
         ([REFUSED_REQUEST, ANSWERED, ANSWERED], "running"),
+        # The bar of a preparation is no step of a training.
+        (["Loading frob shards: 50% | 1/2 [00:01<00:01]", REFUSED_REQUEST, ANSWERED, ANSWERED], "running"),
         ([ANSWERED, ANSWERED, ANSWERED, REFUSED_REQUEST, ANSWERED], "failed"),
         # A server next to a training goes on answering after the training has failed.
         (["step 7/9 loss: 1.5", REFUSED_REQUEST, ANSWERED, ANSWERED, ANSWERED], "failed"),
@@ -734,6 +736,7 @@ def test_engine_that_goes_on() -> None:
     [
         "2025-07-12 10:02:11 | INFO | train | done training in 130.1 seconds",
         "INFO: Saving final epoch checkpoint.",
+        "129.5 seconds used for training.",
         "|    Tasks     |Version|Filter|n-shot|Metric|   |Value |   |Stderr|",
     ],
 )
