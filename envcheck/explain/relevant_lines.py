@@ -38,11 +38,12 @@ _WORK = re.compile(
     r"|\b[Tt]raining\b|\b[Ee]pochs?\b|\bserver is listening on\b|\ball slots are idle\b"
     r"|\b(?:it|examples)/s\b|\bs/it\b|\b[Ss]teps? \d"
 )
-# What a banner prints at each start.
-_BANNER = re.compile(r"\bbug reports?\b|\berror trace to\b", re.IGNORECASE)
+# What a banner prints at each start, and pip of other packages when it has installed some.
+_BANNER = re.compile(r"\bbug reports?\b|\berror trace to\b|\bdependency resolver does not\b", re.IGNORECASE)
 _SUCCESS = re.compile(
     r"\bSUCC\b|\b(?:runtime|service|server|cluster|node) (?:has )?started\b|\b(?:succeeded|successfully)\b"
-    r"|\b[Ss]erver is up\b(?! yet)|\d{1,9}/\d{1,9} \[[\d:]{2,12}<|^ {0,8}Normal {1,12}Started\b"
+    r"|^Successfully installed |\b[Ss]erver is up\b(?! yet)"
+    r"|\d{1,9}/\d{1,9} \[[\d:]{2,12}<|^ {0,8}Normal {1,12}Started\b"
 )
 _CODE = re.compile(r'^(?:\s{4}|\s{0,40}(?:File "|raise |return |\^|~))')
 

@@ -61,6 +61,8 @@ IN_CONTEXT = {
     "training.evaluation_wait",
     "training.compile_wait",
     "training.tracker_process",
+    "install.installed_conflict",
+    "launcher.same_rank",
 }
 # What the readers take for something healthy in the short text that is made here, and never in the real one.
 HEALTHY = {"cuda.assert": "Assertion t >= 0 failed", "cuda.assert_label": "t >= 0 failed"}

@@ -46,6 +46,7 @@ def explain_text(text: str) -> ExplainReport:
         ("RuntimeError: frobStatusUnknownError", "exceptions.choice"),
         ("RuntimeError: Frob part not found at /v/site-packages/frob/libfrob.so", "exceptions.no_such_path"),
         ("sh: 1: cicc: not found", "host.command"),
+        ("misc/ibvwrap.cc:7 NCCL WARN Call to ibv_reg_dmabuf_mr failed with error Operation not supported", "nccl.ib"),
         ("ImportError: libcudart.so.77: cannot open shared object file, after import torch_npu", "cuda.library"),
     ],
 )
@@ -415,11 +416,60 @@ VLLM_FRAME = '  File "/v/vllm/executor/frob_executor.py", line 7, in init'
             ),
             "model.meta_tensor",
         ),
+        (
+            ("KeyboardInterrupt: terminated", "Container frob failed liveness probe, will be restarted"),
+            "kubernetes.probe",
+        ),
+        (("KeyboardInterrupt: terminated",), "launcher.ended_by_us"),
+        (("KeyboardInterrupt",), "training.interrupted"),
+        (("frob.InvalidMessageStructureException: Expected last role Assistant but got user",), "model.roles"),
     ],
 )
 def test_lines_around_choose_the_cause(lines: tuple[str, ...], name: str) -> None:
     """The same words have another cause with another release, in another file or beside an inference engine."""
     assert explain_text("\n".join(lines)).diagnoses[0].name == name
+
+
+def test_conflict_after_an_installation() -> None:
+    """Packages that do not fit are a warning where pip installed them; a program that refuses them failed."""
+    said = "ERROR: pip's dependency resolver does not take frob.\nfrob 7 requires quux<5, but you have quux 7 "
+    done = f"{said}which is incompatible.\nSuccessfully installed quux-7\n"
+    refused = "ImportError: quux<5 is required for a normal functioning of this module.\n"
+
+    assert [one.kind for one in explain_text(done).diagnoses] == ["warning"]
+    assert explain_text(done + refused).diagnoses[0].name == "python.requirement"
+
+
+def test_setting_in_a_union_of_types() -> None:
+    """The path of a refused setting has no types of pydantic; numbers of YAML are explained for numbers only."""
+    head = "pydantic_core._pydantic_core.ValidationError: 1 validation error for Zero\n"
+    enum = "mode.str-enum[Mode]\n  Input should be 'a' or 'b' [type=enum, input_value='c', input_type=str]"
+    number = "rate\n  Input should be a valid number [type=float_type, input_value='x', input_type=str]"
+    found = [explain_text("\n".join([*make_traceback("")[:-1], head + last])).diagnoses[0] for last in (enum, number)]
+
+    assert found[0].description.endswith(": mode (Zero), Input should be 'a' or 'b' (given: 'c')")
+    assert ["1.0e-5" in one.why for one in found] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("line", "remedy"),
+    [
+        ("ValueError: No file with name: consolidated.00.pth found in /m.", "original/"),
+        ("ValueError: No file with name: model-7.safetensors found in /m.", "--ignore-patterns"),
+        ("nvcc fatal   : Unsupported gpu architecture 'compute_120'", "CUDACXX"),
+    ],
+)
+def test_remedy_for_what_the_line_names(line: str, remedy: str) -> None:
+    """The remedy is that of the missing file, and not only of torch's builds."""
+    assert remedy in explain_text(line).diagnoses[0].do
+
+
+def test_certificate_hides_the_hub() -> None:
+    """A hub whose certificate is refused cannot be reached: the certificate is the only cause."""
+    hub = "it looks like team/base is not the path to a directory containing a file named config.json."
+    found = explain_text(f"ssl.SSLError: certificate verify failed: frob\nOSError: {hub}").diagnoses
+
+    assert {one.name: one.caused_by for one in found}["network.hub_or_folder"] == "network.tls_certificate"
 
 
 def test_source_line_is_no_message() -> None:
