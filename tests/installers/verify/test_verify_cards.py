@@ -43,7 +43,7 @@ def test_real_collective(environment: Path, monkeypatch: pytest.MonkeyPatch) -> 
     )
 
 
-@pytest.fixture(scope="module", params=thin_out(2, KINDS))
+@pytest.fixture(scope="module", params=thin_out(1, KINDS))
 def recipe(request: pytest.FixtureRequest, environment: Path, tmp_path_factory: pytest.TempPathFactory) -> Recipe:
     """A recipe for four cards of a vendor with a test plugin, which the sourced script selects."""
     folder = tmp_path_factory.mktemp(request.param)
