@@ -29,7 +29,8 @@ def make_plan(desired: DesiredState, current: TargetState, folder: Path) -> Plan
     """Return the plan; `folder` is on this host, for envcheck's records."""
     recipe, weights, supply = desired.recipe, current.weights, desired.supply
     steps = tuple(replace(step, root=current.why_root(step)) for step in plan_steps(desired, current))
-    unfit = tuple(preconditions.find_obstacles(recipe, desired.facts, desired.role))
+    judged = preconditions.judge_jobs(recipe, desired.facts, desired.role)
+    unfit = tuple(preconditions.find_obstacles(judged))
     return Plan(
         recipe.name,
         folder,
@@ -43,7 +44,7 @@ def make_plan(desired: DesiredState, current: TargetState, folder: Path) -> Plan
             *current.list_doubts(desired, steps),
             *(_describe_place(recipe) if steps else ()),
             *(_describe_image(desired, current) if steps else ()),
-            *preconditions.list_cautions(recipe, desired.facts, desired.role, desired.findings),
+            *preconditions.list_cautions(judged, desired.findings),
             *(() if steps else (o.why for o in unfit)),
         ),
         site=show_values(supply.site),

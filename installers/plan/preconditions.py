@@ -25,26 +25,34 @@ BLOCKING = frozenset(f"{AREA}.{name}" for name in OF_MACHINE)
 # Failures that block the start of training, but not the installation; and what is worth knowing before a long download.
 PASSING = ("job.memory", "job.host_memory", "job.shm")
 BEFORE_PULL = ("job.image_versions",)
+# A job, with the requirements that this machine can never meet.
+JudgedJob = tuple[RecipeJob, tuple[Finding, ...]]
 
 
-def find_obstacles(recipe: Recipe, here: Facts | None, role: str = "") -> Iterator[Obstacle]:
-    """Yield the obstacles if no job of the recipe can run here; `here` None skips the check."""
-    judged = _judge_jobs(recipe, here, role) if here else []
+def judge_jobs(recipe: Recipe, here: Facts | None, role: str = "") -> tuple[JudgedJob, ...]:
+    """Return the jobs of the role; none if `here` is None, without which nothing can be judged."""
+    if here is None:
+        return ()
+    jobs = [job for job in recipe.jobs if job.role in ("", role)]
+    judged = ((job, judge_idle((recipe, job), here).findings) for job in jobs)
+    failed = ((job, (f for f in found if f.name in BLOCKING and f.status is Status.FAIL)) for job, found in judged)
+    return tuple((job, tuple(found)) for job, found in failed)
+
+
+def find_obstacles(judged: Sequence[JudgedJob]) -> Iterator[Obstacle]:
+    """Yield the obstacles if no job of the recipe can run here."""
     if all(found for _unused, found in judged):
         each = ((job, finding) for job, found in judged for finding in found)
         yield from dict.fromkeys(Obstacle(_name_job(*one, judged), _format_remedy(one[1])) for one in each)
 
 
-def list_cautions(
-    recipe: Recipe, here: Facts | None, role: str = "", findings: Sequence[Finding] = ()
-) -> Iterator[Message]:
+def list_cautions(judged: Sequence[JudgedJob], findings: Sequence[Finding] = ()) -> Iterator[Message]:
     """Yield notes: the methods that this machine cannot run, if it can run others; else which of the selected job's
     `findings` block its start now, but not the installation.  A driver that is old for the image comes first.
     """
     yield from (_advise(finding) for finding in findings if finding.name in BEFORE_PULL and finding.status.is_problem)
-    judged = _judge_jobs(recipe, here, role) if here else []
     short = [(job, found) for job, found in judged if found]
-    if here and not short:
+    if judged and not short:
         yield from (finding.seen for finding in findings if finding.name in PASSING and finding.status is Status.FAIL)
     for job, found in short if len(short) < len(judged) else ():
         yield from (_("not suitable for {job}: {seen}", job=_format_job(job), seen=finding.seen) for finding in found)
@@ -74,14 +82,7 @@ def _get_driver_line(recipe: Recipe) -> str:
     return vendor.driver_line if vendor else ""
 
 
-def _judge_jobs(recipe: Recipe, here: Facts, role: str) -> list[tuple[RecipeJob, tuple[Finding, ...]]]:
-    """Return the jobs of the role, each with the requirements that this machine can never meet."""
-    jobs = [job for job in recipe.jobs if job.role in ("", role)]
-    judged = ((job, judge_idle((recipe, job), here).findings) for job in jobs)
-    return [(job, tuple(f for f in found if f.name in BLOCKING and f.status is Status.FAIL)) for job, found in judged]
-
-
-def _name_job(job: RecipeJob, finding: Finding, judged: list[tuple[RecipeJob, tuple[Finding, ...]]]) -> Message:
+def _name_job(job: RecipeJob, finding: Finding, judged: Sequence[JudgedJob]) -> Message:
     """Return the finding's message, with the method in front unless it applies to all methods."""
     common = all(finding.seen in [other.seen for other in found] for _unused, found in judged)
     return finding.seen if common else _("{job}: {seen}", job=_format_job(job), seen=finding.seen)

@@ -102,7 +102,7 @@ def correct_plan(plan: LaunchPlan, by: Correction) -> LaunchPlan:
     """Return the plan with corrected needs, a new verdict, and the correction among its assumptions."""
     low, high = by.apply_to(plan.low), by.apply_to(plan.high)
     interval = by.apply_to(plan.interval[0]), by.apply_to(plan.interval[1])
-    verdict = judge_need(plan.job, plan.low, plan.high, by.find_source(plan.usable), plan.deciding)
+    verdict = judge_need(plan.job, plan.low, plan.high, by.find_source(plan.usable), plan.spreads)
     note = ngettext(
         "calibrated with {count} run: x {factor:.3f} {offset_gib:+.2f} GiB",
         "calibrated with {count} runs: x {factor:.3f} {offset_gib:+.2f} GiB",

@@ -24,7 +24,7 @@ def judge_cards(plan: LaunchPlan) -> Iterator[tuple[CardMemory, str]]:
     decides = plan.job.memory_gib - plan.job.device.idle_gib
     for card in plan.cards:
         usable = plan.usable + (card.free_gib - decides) * GIB
-        yield card, judge_need(plan.job, plan.low, plan.high, usable, plan.deciding)
+        yield card, judge_need(plan.job, plan.low, plan.high, usable, plan.spreads)
 
 
 def judge_idle_cards(plan: LaunchPlan, idle_gib: float) -> Iterator[tuple[CardMemory, str, str]]:
@@ -35,7 +35,7 @@ def judge_idle_cards(plan: LaunchPlan, idle_gib: float) -> Iterator[tuple[CardMe
     decides = plan.job.memory_gib - plan.job.device.idle_gib
     for card, now in judge_cards(plan):
         usable = plan.usable + (card.memory_gib - min(card.used_gib, idle_gib) - decides) * GIB
-        yield card, now, judge_need(plan.job, plan.low, plan.high, usable, plan.deciding)
+        yield card, now, judge_need(plan.job, plan.low, plan.high, usable, plan.spreads)
 
 
 def find_fullest_card(plan: LaunchPlan) -> CardMemory | None:

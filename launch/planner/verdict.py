@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from envcheck.core.messages import NOTHING, Message, _, fill, join, mark
@@ -17,14 +17,25 @@ FITS, NOT, UNTOLD = "fits", "does-not-fit", "unknown"
 
 
 @dataclass(frozen=True)
+class OpenSpread:
+    """Tensors of the fullest card in bytes over the other values of an input that was not given."""
+
+    what: Message
+    settings: str
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
 class LaunchPlan:
     """The verdict on a job with its reason.  Sizes are bytes of one card.
 
     `phases` are tensors only, `shown` is the peak as the job's meter reads it, `deciding` the phase with the peak.
     `usable` is available for tensors, `low` and `high` bound their need for the verdict.  `interval` holds both bounds
     and published readings (launch/memory/intervals.py); bounds in the reason are its ends.  `standing` remains after a
-    step.  `host` and `disk` are bytes per node.  `limit` is named in the reason as "up to", None if it is not.  `cards`
-    are those of a real machine, empty for a described one; `parted`: MIG divides them into instances of unknown size.
+    step.  `host` and `disk` are bytes per node.  `spreads` are the inputs that were not given, with the job's need for
+    each of their values.  `limit` is named in the reason as "up to", None if it is not.  `cards` are those of a real
+    machine, empty for a described one; `parted`: MIG divides them into instances of unknown size.
     """
 
     job: PlannedJob
@@ -40,6 +51,7 @@ class LaunchPlan:
     standing: float
     host: float
     disk: float
+    spreads: tuple[OpenSpread, ...]
     limit: float | None = None
     cards: tuple[CardMemory, ...] = ()
     parted: bool = False
@@ -83,8 +95,12 @@ def evaluate_job(job: PlannedJob) -> LaunchPlan:
     low, high = estimate_band(job, all_phases)
     watched = [p for p in all_phases if not job.last_rank or p.stage == job.layout.pp - 1]
     usable = meter.usable_bytes(job)
-    span = find_range(job, deciding.total, find_peak)
-    verdict = judge_need(job, low, high, usable, deciding)
+    spreads = tuple(list_spreads(job, deciding.total))
+    span = (
+        min((one.low for one in spreads), default=deciding.total),
+        max((one.high for one in spreads), default=deciding.total),
+    )
+    verdict = judge_need(job, low, high, usable, spreads)
     plan = LaunchPlan(
         job=job,
         verdict=verdict,
@@ -101,6 +117,7 @@ def evaluate_job(job: PlannedJob) -> LaunchPlan:
         ),
         host=host_memory_bytes(job),
         disk=disk_bytes(job),
+        spreads=spreads,
         limit=find_limit(job, span[1], high, usable) if verdict == FITS else None,
     )
     return replace(plan, reason=REASONS[verdict](plan))
@@ -135,20 +152,10 @@ def find_range(job: PlannedJob, given: float, measure: Callable[[PlannedJob], fl
     return min([given, *others]), max([given, *others])
 
 
-@dataclass(frozen=True)
-class OpenSpread:
-    """Tensors of the fullest card in bytes over the other values of an input that was not given."""
-
-    what: Message
-    settings: str
-    low: float
-    high: float
-
-
 def list_open_spreads(plan: LaunchPlan) -> Iterator[OpenSpread]:
     """Yield the inputs that were not given and change the need by more than 2 %."""
-    need = plan.deciding.total
-    yield from (one for one in list_spreads(plan.job, need) if one.high - one.low > LEAST_SPREAD * need)
+    least = LEAST_SPREAD * plan.deciding.total
+    yield from (one for one in plan.spreads if one.high - one.low > least)
 
 
 def list_spreads(job: PlannedJob, need: float) -> Iterator[OpenSpread]:
@@ -158,15 +165,15 @@ def list_spreads(job: PlannedJob, need: float) -> Iterator[OpenSpread]:
         yield OpenSpread(one.what, one.settings, min(need, *needs), max(need, *needs))
 
 
-def find_excess(job: PlannedJob, need: float, usable: float) -> OpenSpread | None:
+def find_excess(spreads: Iterable[OpenSpread], usable: float) -> OpenSpread | None:
     """Return the input that was not given with the largest need, if that exceeds `usable`."""
-    most = max(list_spreads(job, need), key=lambda one: one.high, default=None)
+    most = max(spreads, key=lambda one: one.high, default=None)
     return most if most and most.high > usable else None
 
 
-def find_relief(job: PlannedJob, need: float, usable: float) -> OpenSpread | None:
+def find_relief(spreads: Iterable[OpenSpread], usable: float) -> OpenSpread | None:
     """Return the input that was not given with the least need, if that is available."""
-    least = min(list_spreads(job, need), key=lambda one: one.low, default=None)
+    least = min(spreads, key=lambda one: one.low, default=None)
     return least if least and least.low <= usable else None
 
 
@@ -193,7 +200,7 @@ def does_fit(job: PlannedJob) -> bool:
     if saves_before_sharding(job):
         return False
     usable = (meter.usable_bytes(job) - uncertainty.context_excess(job)) / unmodelled_factor(job)
-    return _fits_as_planned(job, usable) and not find_excess(job, 0.0, meter.usable_bytes(job))
+    return _fits_as_planned(job, usable) and not find_excess(list_spreads(job, 0.0), meter.usable_bytes(job))
 
 
 def _fits_as_planned(job: PlannedJob, usable: float) -> bool:
@@ -258,17 +265,17 @@ def saves_before_sharding(job: PlannedJob) -> bool:
     return bool(job.adapter.saved) and job.sharding in ("zero3", "fsdp")
 
 
-def judge_need(job: PlannedJob, low: float, high: float, usable: float, deciding: Phase) -> str:
+def judge_need(job: PlannedJob, low: float, high: float, usable: float, spreads: Sequence[OpenSpread]) -> str:
     """Return the verdict: FITS if `high` fits, NOT if `low` does not, else UNTOLD.
 
     Either way with what the context may differ by.  UNTOLD as well if another value of an input that was not given
     decides otherwise.
     """
     if low > usable + uncertainty.context_saving(job):
-        return UNTOLD if find_relief(job, deciding.total, usable) else NOT
+        return UNTOLD if find_relief(spreads, usable) else NOT
     if high > usable - uncertainty.context_excess(job) or saves_before_sharding(job):
         return UNTOLD
-    return UNTOLD if find_excess(job, deciding.total, usable) else FITS
+    return UNTOLD if find_excess(spreads, usable) else FITS
 
 
 def describe_place(plan: LaunchPlan) -> Message:
@@ -322,8 +329,8 @@ def describe_doubt(plan: LaunchPlan) -> Message:
     job, where = plan.job, describe_place(plan)
     if saves_before_sharding(job):
         return _("PEFT copies modules to save before sharding; published attempts ran out of memory")
-    excess = find_excess(job, plan.deciding.total, plan.usable) if plan.high <= plan.usable else None
-    relief = find_relief(job, plan.deciding.total, plan.usable) if plan.low > plan.usable else None
+    excess = find_excess(plan.spreads, plan.usable) if plan.high <= plan.usable else None
+    relief = find_relief(plan.spreads, plan.usable) if plan.low > plan.usable else None
     if spread := excess or relief:
         return _(
             "{where} needs about {need_gib:.1f} of {usable_gib:.1f} GiB, but {high_gib:.1f} GiB with another value of: "
