@@ -278,6 +278,7 @@ def test_another_registry_first(box: ContainerCommand, registry: LocalRegistry, 
     assert f"pull {registry.address}/envcheck/python" in done.stdout
 
 
+@pytest.mark.extended
 def test_a_restarted_container_is_proved_again(box: ContainerCommand) -> None:
     """A stopped container is started and verified again."""
     assert box.run_command("--yes").returncode == 0
@@ -287,6 +288,7 @@ def test_a_restarted_container_is_proved_again(box: ContainerCommand) -> None:
     assert [deed["step"] for deed in again["performed"]] == ["container", "proof"]
 
 
+@pytest.mark.extended
 def test_from_another_folder(box: ContainerCommand) -> None:
     """A second run from another folder finds the container unchanged: its mounts stay."""
     assert box.run_command("--yes").returncode == 0

@@ -232,6 +232,7 @@ def test_what_was_done_before_it_failed(box: ContainerCommand, tmp_path: Path) -
     assert "for a container: in container.environment" in said["next"]
 
 
+@pytest.mark.extended
 def test_another_python_inside(box: ContainerCommand) -> None:
     """An image with an unsupported Python is refused once it runs, exit code 1, without a package in it."""
     recipe = box.folder / "recipes" / "boxed.toml"
@@ -263,6 +264,7 @@ def test_interrupted_pip(box: ContainerCommand, index: PackageIndex) -> None:
     check_recovery(box)
 
 
+@pytest.mark.extended
 def test_container_that_ends_meanwhile(box: ContainerCommand, index: PackageIndex) -> None:
     """If the container is removed during pip, exit code 4 names that, not a failure of pip."""
     index.mode = "slow"

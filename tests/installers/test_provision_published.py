@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -78,31 +79,44 @@ def list_wanted_steps(recipe: Recipe) -> list[str]:
     return [*first, *["packages"] * groups, *["clone"] * len(recipe.checkouts), *["build"] * builds, "proof"]
 
 
-@pytest.mark.parametrize("name", MACHINES)
-def test_the_whole_plan(name: str, tmp_path: Path) -> None:
+@dataclass(frozen=True)
+class PlannedRecipe:
+    """A recipe planned on its own machine: exit code, document, and envcheck's home folder afterwards."""
+
+    name: str
+    code: int
+    said: dict[str, Any]
+    home: Path
+
+
+@pytest.fixture(scope="module", params=MACHINES)
+def planned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> PlannedRecipe:
+    name, home = request.param, tmp_path_factory.mktemp("home")
+    return PlannedRecipe(name, *plan_provision(name, MACHINES[name], home), home)
+
+
+def test_the_whole_plan(planned: PlannedRecipe) -> None:
     """Image, container or environment, packages with their index, clones, verification; each with reason, changes and
     undo; and nothing is created."""
-    recipe = load_recipe(name)
-    _, said = plan_provision(name, MACHINES[name], tmp_path)
-    steps = said["steps"]
+    recipe = load_recipe(planned.name)
+    steps = planned.said["steps"]
     names = [step["name"] for step in steps]
 
     assert names == list_wanted_steps(recipe)
     assert {p for step in steps for p in step["packages"]} == {p.name + p.specifier for p in recipe.packages}
     assert all(step[key] for step in steps for key in ("title", "why", "changes", "undo"))
     assert all(p.index in " ".join(step["title"] for step in steps) for p in recipe.packages if p.index)
-    assert not any(tmp_path.iterdir())
+    assert not any(planned.home.iterdir())
 
 
 # Their documents give the container what is derived: the cards' nodes, and no more rights.
 AS_DOCUMENTED = ("qwen-7b-npu-llamafactory", "qwen-7b-npu-swift")
 
 
-@pytest.mark.parametrize("name", MACHINES)
-def test_what_stands_in_the_way(name: str, tmp_path: Path) -> None:
+def test_what_stands_in_the_way(planned: PlannedRecipe) -> None:
     """On its own machine nothing is in the way of a set-up but this Python: the simulated machine has an engine, as for
     doctor, and one note names the simulation; without obstacles the exit code is 0."""
-    code, said = plan_provision(name, MACHINES[name], tmp_path)
+    name, code, said = planned.name, planned.code, planned.said
     why = [each["why"] for each in said["obstacles"]]
     # this machine may have no Python 3.10, or a small disk
     found = [one for one in why if not one.startswith((f"recipe {name} requires Python", "not enough disk space"))]
@@ -197,12 +211,11 @@ def test_at_a_terminal(tmp_path: Path) -> None:
     assert " more" not in whole
 
 
-@pytest.mark.parametrize("name", MACHINES)
-def test_each_step_says_whether_root_is_needed(name: str, tmp_path: Path) -> None:
+def test_each_step_says_whether_root_is_needed(planned: PlannedRecipe) -> None:
     """Steps of the engine need no root; clones and builds on the host do if their folder belongs to root."""
-    _, said = plan_provision(name, MACHINES[name], tmp_path)
+    name, said = planned.name, planned.said
     by_root = {step["name"] for step in said["steps"] if step["root"]}
-    text = run_provision(name, MACHINES[name], tmp_path, "--verbose").stdout
+    text = run_provision(name, MACHINES[name], planned.home, "--verbose").stdout
 
     assert by_root == (set() if name in BOXED or Path("/workspace").exists() else {"clone", "build"})
     assert [step["title"] for step in said["steps"] if step["root"] != bool(step["root_why"])] == []

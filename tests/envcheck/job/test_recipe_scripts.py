@@ -21,10 +21,12 @@ from installers.recipes import catalogue
 from installers.recipes.recipe import Recipe, RecipeJob
 from launch.preview import as_text
 from tests.launch.script_parts import SAID, fill_tokens, move_command, prepare_files, read_recorded_call, run_script
+from tests.tiers import thin_out
 
 OFFERS = [(recipe, job) for recipe in catalogue.load_all() for job in recipe.jobs]
 NAMES = ["-".join(filter(None, (recipe.name, job.method, job.variant, job.role))) for recipe, job in OFFERS]
 each_job = pytest.mark.parametrize(("recipe", "job"), OFFERS, ids=NAMES)
+some_jobs = pytest.mark.parametrize(("recipe", "job"), thin_out(16, OFFERS), ids=NAMES)
 
 
 @each_job
@@ -53,7 +55,7 @@ def test_starts_what_render_says(recipe: Recipe, job: RecipeJob, tmp_path: Path)
         assert Path(seen[BLANKS[made].variable]).is_dir()
 
 
-@each_job
+@some_jobs
 def test_bash_and_shellcheck(recipe: Recipe, job: RecipeJob, tmp_path: Path) -> None:
     """bash -n and shellcheck report nothing."""
     script = tmp_path / "job.sh"
@@ -95,7 +97,7 @@ def test_text_is_complete(recipe: Recipe, job: RecipeJob) -> None:
 
 
 @pytest.mark.slow
-@each_job
+@some_jobs
 def test_dry_run_for_programs(recipe: Recipe, job: RecipeJob) -> None:
     """--dry-run --json prints one document with the rendered command, and with --as-script the script."""
     which = ["--node-role", job.role] if job.role else ["--variant", job.variant] if job.variant else []

@@ -203,6 +203,7 @@ def test_not_built_here(machine: ProvisionCommand, tmp_path: Path) -> None:
     assert not (tmp_path / "fast clone").exists()
 
 
+@pytest.mark.extended
 def test_for_another_machine(machine: ProvisionCommand, tmp_path: Path) -> None:
     """A clone's dependencies are bundled for another processor; a recipe that builds from source there is refused."""
     other = {"x86_64": "aarch64"}.get(platform.machine(), "x86_64")

@@ -185,6 +185,7 @@ def test_ctrl_c(site: ProvisionedFleet, empty: Path) -> None:
     assert [read_versions(host) for host in site.fleet.hosts] == ["1.0 1.5", "1.0 1.5"]
 
 
+@pytest.mark.extended
 def test_a_full_disk_on_one(site: ProvisionedFleet) -> None:
     """A host without disk space fails with the reason and the path of its journal; the other one is not affected."""
     full = site.fleet.hosts[1]

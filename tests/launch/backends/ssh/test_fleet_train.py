@@ -251,6 +251,7 @@ def test_restart_after_a_host_died(job: FleetJob) -> None:
     assert list_remaining_processes(job.runs) == []
 
 
+@pytest.mark.extended
 def test_restart_without_the_host_that_died(job: FleetJob) -> None:
     """With --min-nodes the lost master is left out: the two others run again, with ranks and a master of their own."""
     more = ("--limit", "stalled.seconds=60", "--restart", "2", "--min-nodes", "2", "--hosts", "node[01-03]")
