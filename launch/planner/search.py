@@ -107,7 +107,8 @@ def is_hopeless(job: PlannedJob) -> bool:
 
 
 def search_layouts(job: PlannedJob, limit: int = 10, held: Collection[str] = ()) -> tuple[LayoutResult, ...]:
-    """Return up to `limit` layouts that fit, fastest first, each in its fastest variant.
+    """Return up to `limit` layouts that fit, fastest first, each in its fastest variant; every variant if the framework
+    has one layout only.
 
     The requested layout is marked, and always included.  Degrees and offload in `held` are those of the job.
     """
@@ -117,9 +118,10 @@ def search_layouts(job: PlannedJob, limit: int = 10, held: Collection[str] = ())
         key=lambda other: (speed.estimate_step(other, samples).total, len(format_layout_options(other))),
     )
     best: list[LayoutResult] = []
+    is_only = len({other.layout for other in timed}) == 1
     done: set[ParallelLayout] = set()
     for other in timed:
-        if other.layout in done:
+        if other.layout in done and not is_only:
             continue
         if verdict.does_fit(other):
             done.add(other.layout)

@@ -190,6 +190,16 @@ def test_png_without_its_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ".svg" in refused.value.next_step
 
 
+def test_search_of_a_framework_without_degrees() -> None:
+    """It ranks sharding, recompute and offload: the only layout of its degrees is no answer to a search."""
+    asked = "--model qwen2.5-7b --method lora --device h20 --cards 8 --framework trl --search --json"
+    found = [one["options"] for one in json.loads(run_plan(*asked.split()).stdout)["layouts"]]
+
+    for option in ("--sharding stage1", "--sharding stage3", "--sharding fsdp", "--offload optimizer"):
+        assert any(option in one for one in found)
+    assert len(set(found)) == len(found) == 10
+
+
 def test_search_marks_the_asked_layout() -> None:
     """The requested layout is marked in the ranking, and the Pareto front has stars."""
     done = run_plan("--model", "21b", "--method", "lora", *DIES, "--search")
