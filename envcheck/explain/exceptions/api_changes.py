@@ -26,6 +26,9 @@ _MODEL_CLASS = re.compile(
 )
 
 
+_MODEL_MODULE = re.compile(r"transformers\.models\.(\w{1,40})")
+
+
 @dataclass(frozen=True)
 class ApiChange:
     """Names of a package: Class.argument, Class.attribute, or what is imported.
@@ -136,8 +139,11 @@ def find_change(groups: Mapping[str, str]) -> ApiChange | None:
     top = groups.get("module", "").partition(".")[0]
     found = (change for name in _list_names(groups) if (change := load_changes().get(name)))
     known = next((change for change in found if top in ("", change.package)), None)
-    is_class = top == _MODELS and bool(_MODEL_CLASS.match(groups.get("name", "")))
-    return known or (find_model_change(groups["name"]) if is_class else None)
+    name = groups.get("name", "")
+    if found_type := _MODEL_MODULE.match(name):
+        return known or find_model_change(found_type[1])
+    is_class = top == _MODELS and bool(_MODEL_CLASS.match(name))
+    return known or (find_model_change(name) if is_class else None)
 
 
 def _list_names(groups: Mapping[str, str]) -> Iterator[str]:
