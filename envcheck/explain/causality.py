@@ -116,8 +116,8 @@ def make_diagnosis(
         named = torch_releases.describe_pair(named["package"], installed or {}) | named
     if entry.partners:
         named = torch_releases.describe_partner(entry.partners, installed or {}) | named
-    if "model" in named and (change := api_changes.find_model_change(named["model"])):
-        named |= _describe_model_release(change.requirement, installed or {})
+    if needed := api_changes.find_model_requirement(named.get("model", ""), installed or {}):
+        named |= _describe_model_release(needed, installed or {})
 
     def fill_argument(found: re.Match[str]) -> str:
         quoted = found.string[: found.start()].endswith("'") and found.string[found.end() :].startswith("'")

@@ -385,6 +385,18 @@ def test_model_of_a_printed_version() -> None:
     assert "python3 -m pip install -U 'transformers>=4.51'" in old.commands
 
 
+def test_model_of_a_printed_engine() -> None:
+    """A class that an engine does not know needs a release of the engine; without its version, of transformers."""
+    line = "ValueError: Model architectures ['Qwen3ForCausalLM'] are not supported for now. Supported architectures: x"
+    found, without = (
+        explainer.build_report([explainer._scan_lines("log", some)]).diagnoses[0]
+        for some in (["vLLM API server version 0.8.2", line], [line])
+    )
+
+    assert "python3 -m pip install -U 'vllm>=0.8.5'" in found.commands
+    assert "python3 -m pip install -U 'transformers>=4.51'" in without.commands
+
+
 def test_changes_are_whole() -> None:
     """Each change has the release that removed or added its names, and no name is given twice."""
     listed = [name for change in api_changes.load_changes().values() for name in change.names]
