@@ -24,7 +24,7 @@ _LINES = tuple(
     for pattern in (
         rf"^\s{{0,8}}{_NAMED} {{2,60}}{_NUMBER}(?:\s.{{0,200}})?$",
         rf"^\s{{0,8}}{_NAMED}=={_NUMBER}\s{{0,8}}$",
-        rf"^\s{{0,8}}[-*] {_NAMED}:? {_NUMBER}\s{{0,8}}$",
+        rf"^\s{{0,8}}(?:[-*] )?{_NAMED} ?:? {_NUMBER}\s{{0,8}}$",
         rf"^(?P<name>Python|PyTorch) {{1,4}}{_NUMBER}\b",
     )
 )
@@ -32,7 +32,7 @@ _LINES = tuple(
 _PARTS = tuple(
     re.compile(pattern)
     for pattern in (
-        rf"(?<![\w.-])`?{_NAMED}`?(?: API server| info)? ?version(?: \(\w{{1,10}}\?\))?(?: ?[:=]| \.{{3,40}})?"
+        rf"(?<![\w.-])`?{_NAMED}`?(?: API server| info|\.__)? ?[Vv]ersion(?:__)?(?: \(\w{{1,10}}\?\))?(?: ?[:=]| \.{{3,40}})?"
         rf" {{0,40}}{_NUMBER}(?![\w.]\w)",
         rf"(?<![\w.-])(?P<name>deepspeed) info(?: \.{{3,40}}|: version=) {{0,4}}{_NUMBER}",
         rf"\b(?P<name>Unsloth) {_NUMBER}(?=: Fast)",
@@ -51,7 +51,12 @@ _ENGINE = re.compile(rf"\bInitializing an? (?:V1 )?LLM engine \({_NUMBER}\)")
 _TWO_LINES = re.compile(rf"(?:Name: |package_name=\w{{1,20}}-){_NAMED}(?:-toolkit)?\n(?:Version: |version=){_NUMBER}$")
 _INSTALLED = re.compile(r"^Successfully installed (.{3,4000})$")
 _WHEEL = re.compile(rf"^{_NAMED}-{_NUMBER}$")
-_OTHER_NAMES = {"pytorch": "torch", "flash-attention": "flash-attn", "llama-factory": "llamafactory"}
+_OTHER_NAMES = {
+    "pytorch": "torch",
+    "flash-attention": "flash-attn",
+    "llama-factory": "llamafactory",
+    "swift": "ms-swift",
+}
 # Packages whose release a remedy asks for, in addition to those that have to fit another one.
 _MORE = (
     *("python", "setuptools", "click", "scipy", "protobuf", "fastapi", "gradio-client", "diffusers", "autoawq"),

@@ -1210,6 +1210,11 @@ def test_weights_are_no_settings() -> None:
 
 
 PRINTED = [
+    ("vLLM Version                 : 0.8.5.post1", "vllm", "0.8.5.post1"),
+    ("torch 2.2.0", "torch", "2.2.0"),
+    ("swift.__version__: 3.1.0", "ms-swift", "3.1.0"),
+    ("- CANN version: 8.1.RC1", "cann", "8.1.RC1"),
+    ("    PyTorch 2.6.0+cu124 with CUDA 1204 (you have 2.5.1+cu121)", "torch", "2.5.1+cu121"),
     ("transformers              4.51.0", "transformers", "4.51.0"),
     ("[conda] torch                     2.5.1                    pypi_0    pypi", "torch", "2.5.1"),
     ("[pip3] numpy==1.26.4", "numpy", "1.26.4"),
@@ -1242,7 +1247,15 @@ def test_printed_version(line: str, package: str, version: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["transformers>=4.44", "Collecting torch==2.3.1", '  "transformers_version": "4.40.0",', "loss   2.31"]
+    "line",
+    [
+        "torch 2.1.0 is required",
+        "Found existing installation: torch 2.1.0",
+        "transformers>=4.44",
+        "Collecting torch==2.3.1",
+        '  "transformers_version": "4.40.0",',
+        "loss   2.31",
+    ],
 )
 def test_version_of_no_installation(line: str) -> None:
     """What a program requires or downloads is not what is installed."""
