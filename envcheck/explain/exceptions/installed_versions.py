@@ -24,7 +24,7 @@ _LINES = tuple(
     for pattern in (
         rf"^\s{{0,8}}{_NAMED} {{2,60}}{_NUMBER}(?:\s.{{0,200}})?$",
         rf"^\s{{0,8}}{_NAMED}=={_NUMBER}\s{{0,8}}$",
-        rf"^\s{{0,8}}(?:[-*] )?{_NAMED} ?:? {_NUMBER}\s{{0,8}}$",
+        rf"^\s{{0,8}}(?:[-*] )?{_NAMED}(?:\.__version__)? ?[:=]? {_NUMBER}\s{{0,8}}$",
         rf"^(?P<name>Python|PyTorch) {{1,4}}{_NUMBER}\b",
     )
 )
@@ -32,8 +32,8 @@ _LINES = tuple(
 _PARTS = tuple(
     re.compile(pattern)
     for pattern in (
-        rf"(?<![\w.-])`?{_NAMED}`?(?: API server| info|\.__)? ?[Vv]ersion(?:__)?(?: \(\w{{1,10}}\?\))?(?: ?[:=]| \.{{3,40}})?"
-        rf" {{0,40}}{_NUMBER}(?![\w.]\w)",
+        rf"(?<![\w.-])`?{_NAMED}`?(?: API server| info)? ?[Vv]ersion(?: \(\w{{1,10}}\?\))?"
+        rf"(?: {{0,40}}[:=]| \.{{3,40}})? {{0,40}}{_NUMBER}(?![\w.]\w)",
         rf"(?<![\w.-])(?P<name>deepspeed) info(?: \.{{3,40}}|: version=) {{0,4}}{_NUMBER}",
         rf"\b(?P<name>Unsloth) {_NUMBER}(?=: Fast)",
         rf"\b(?P<name>Transformers|vLLM|Torch|Triton|Xformers): {_NUMBER}(?=\. |\.?$)",
