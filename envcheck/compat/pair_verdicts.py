@@ -88,6 +88,25 @@ def list_bad_rows(of: str, table: CompatibilityTable | None = None) -> Iterator[
     )
 
 
+def list_tested(of: str, version: str, component: str, table: CompatibilityTable | None = None) -> tuple[str, ...]:
+    """Return the component's versions that were tested with this version of `of`, the partner's first.
+
+    Without a row, that of a rule by which both are of the same release.
+    """
+    known = table or table_loader.own_version_table()
+    rows = known.pairs.get((of, component))
+    if rows is None or not version_patterns.is_comparable(of, version):
+        return ()
+    near = [row for row in rows if version_patterns.fits_any(of, version, row.version)]
+    return _list_tested_versions(near, component) or _list_same_release((of, component), version, known.rules)
+
+
+def _list_same_release(asked: tuple[str, str], version: str, rules: Iterable[VersionRule]) -> tuple[str, ...]:
+    is_of_release = any(rule.pair == asked and rule.relation == "same-release" for rule in rules)
+    found = re.match(r"\d+(?:\.\d+)*", version) if is_of_release else None
+    return (found[0],) if found else ()
+
+
 def find_oldest_tested(
     of: str, component: str, table: CompatibilityTable | None = None
 ) -> tuple[str, VersionRow] | None:

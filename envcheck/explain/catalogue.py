@@ -75,6 +75,7 @@ class _EntryTable:
     unless: LinePattern | None = None
     around: tuple[LinePattern, ...] = ()
     installed: tuple[str, ...] = ()
+    partners: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     codes: tuple[str, ...] = ()
     applies: tuple[str, ...] = ()

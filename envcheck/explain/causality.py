@@ -10,8 +10,7 @@ from envcheck.core.language import translate
 from envcheck.core.messages import _
 from envcheck.explain import codes, timestamps
 from envcheck.explain.diagnosis import KINDS, CatalogueEntry, Diagnosis, Evidence
-from envcheck.explain.exceptions import api_changes, raised_place
-from envcheck.explain.exceptions.torch_releases import describe_torch_releases
+from envcheck.explain.exceptions import api_changes, installed_versions, raised_place, torch_releases
 from envcheck.explain.log_findings import LogFindings
 
 SHOWN = 3
@@ -25,6 +24,7 @@ MANUAL = tuple(
 )
 ADVICE = "{advice}."
 LONGEST = 240  # characters of a value from a log line, in our text
+_INSTALLED_VALUES = ("requirement", "upgrade", "newest", "pair", "rebuild")  # of commands that install
 _PLACE = re.compile(r"\{(\w{1,20})\}")
 # Values that are allowed in a command to be pasted: a log may come from a stranger.
 _HARMLESS = re.compile(r"[\w./:+@=,][\w./:+@=,-]{0,119}")
@@ -38,12 +38,14 @@ class _RankedDiagnosis:
     key: tuple[float, int, int]
 
 
-def order_diagnoses(scans: Sequence[LogFindings], entries: Mapping[str, CatalogueEntry]) -> tuple[Diagnosis, ...]:
-    """Return the diagnoses of the logs in the order in which they are shown."""
+def order_diagnoses(
+    scans: Sequence[LogFindings], entries: Mapping[str, CatalogueEntry], installed: Mapping[str, str]
+) -> tuple[Diagnosis, ...]:
+    """Return the diagnoses of the logs in the order in which they are shown; `installed` are the printed versions."""
     places = {scan.name: at for at, scan in enumerate(scans)}
     firsts = [seen.time for scan in scans for hit in scan.hits.values() for seen in hit.first_lines[:1]]
     timed = timestamps.are_comparable(firsts)
-    found = [_rank_entry(entries[name], scans, places, timed) for name in _list_entry_names(scans)]
+    found = [_rank_entry(entries[name], scans, places, timed, installed) for name in _list_entry_names(scans)]
     ordered = _put_earlier_kills_first(_sort_causes_first(_restore_warned_causes(found)))
     return _leave_out_repeated(_link_consequences(ordered))
 
@@ -53,7 +55,11 @@ def _list_entry_names(scans: Iterable[LogFindings]) -> list[str]:
 
 
 def _rank_entry(
-    entry: CatalogueEntry, scans: Sequence[LogFindings], places: Mapping[str, int], timed: bool
+    entry: CatalogueEntry,
+    scans: Sequence[LogFindings],
+    places: Mapping[str, int],
+    timed: bool,
+    installed: Mapping[str, str],
 ) -> _RankedDiagnosis:
     hits = [scan.hits[entry.name] for scan in scans if entry.name in scan.hits]
     seen = [line for scan in scans if entry.name in scan.hits for line in _list_lines(scan, entry.name)]
@@ -71,7 +77,7 @@ def _rank_entry(
         if entry.name in scan.hits and scan.may_entry_end_training(entry, scan.hits[entry.name].last)
     ]
     mild = entry.kind in ("cause", "symptom") and all(scan.hits[entry.name].mild for scan in ended)
-    made = make_diagnosis(entry, groups, tuple(seen[:SHOWN]), sum(hit.count for hit in hits))
+    made = make_diagnosis(entry, groups, tuple(seen[:SHOWN]), sum(hit.count for hit in hits), installed)
     return _RankedDiagnosis(replace(made, kind="warning") if mild else made, entry, when(seen[0]))
 
 
@@ -86,7 +92,11 @@ def _list_lines(scan: LogFindings, name: str) -> list[Evidence]:
 
 
 def make_diagnosis(
-    entry: CatalogueEntry, groups: Mapping[str, str], seen: tuple[Evidence, ...], count: int
+    entry: CatalogueEntry,
+    groups: Mapping[str, str],
+    seen: tuple[Evidence, ...],
+    count: int,
+    installed: Mapping[str, str] | None = None,
 ) -> Diagnosis:
     """Return the entry's texts with the values from the log line; commands only get harmless values."""
     named = dict(groups)
@@ -100,10 +110,14 @@ def make_diagnosis(
         named.setdefault("pip", raised_place.name_pip_package(named["module"]))
     if wanted := _count_wanted_ranks(named):
         named["wanted"] = wanted
-    if "package" in named and (releases := describe_torch_releases(named["package"])):
+    if "package" in named and (releases := torch_releases.describe_torch_releases(named["package"])):
         named["releases"] = releases
-    if "model" in named and (change := api_changes.find_model_change(named["model"])):
-        named["requirement"] = change.requirement
+    if "package" in named:
+        named = torch_releases.describe_pair(named["package"], installed or {}) | named
+    if entry.partners:
+        named = torch_releases.describe_partner(entry.partners, installed or {}) | named
+    if needed := api_changes.find_model_requirement(named.get("model", ""), installed or {}):
+        named |= _describe_model_release(needed, installed or {})
 
     def fill_argument(found: re.Match[str]) -> str:
         quoted = found.string[: found.start()].endswith("'") and found.string[found.end() :].startswith("'")
@@ -128,6 +142,13 @@ def make_diagnosis(
     )
 
 
+def _describe_model_release(requirement: str, installed: Mapping[str, str]) -> dict[str, str]:
+    """Return the release that knows the model, or the printed one if it does: another one raised the exception."""
+    package = requirement.partition(">")[0]
+    has_model = installed_versions.check_requirement(requirement, installed)
+    return {"partner": f"{package} {installed[package]}"} if has_model else {"requirement": requirement}
+
+
 def _select_pages(entry: CatalogueEntry) -> tuple[str, ...]:
     """Return the pages that help: none for an entry of many messages, of which each has its own advice in a table."""
     return () if entry.do == ADVICE else tuple(page for page in entry.source if not page.startswith(MANUAL))
@@ -143,7 +164,7 @@ def _count_wanted_ranks(named: Mapping[str, str]) -> str:
 
 def _is_complete(command: str, named: Mapping[str, str]) -> bool:
     """Return whether the command can be shown: one that installs something has to know what."""
-    return all(f"{{{name}}}" not in command or name in named for name in ("requirement", "upgrade", "newest"))
+    return all(f"{{{name}}}" not in command or name in named for name in _INSTALLED_VALUES)
 
 
 def fill_placeholders(text: str, named: Mapping[str, str]) -> str:

@@ -29,6 +29,7 @@ class CatalogueEntry:
     `near` is lower case; without `match`, the word alone suffices, if it is a whole word.  `needs` must match in the
     surrounding lines, `lacks` must not; `unless` must not match in the line.  A printed version that does not meet a
     requirement of `installed` excludes the entry.  `around` takes more values from the surrounding lines.
+    `partners`: a package, and the component of which its printed version needs a version.
 
     `warned`: what a line that calls itself a warning means.  waiting: normal at a start, and the reason of a log that
     ends with it; last_line: the reason only of such a log; setup: the cause of a log that has no other one;
@@ -48,6 +49,7 @@ class CatalogueEntry:
     unless: re.Pattern[str] | None = None
     around: tuple[re.Pattern[str], ...] = ()
     installed: tuple[str, ...] = ()
+    partners: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     codes: tuple[str, ...] = ()
     applies: tuple[str, ...] = ()

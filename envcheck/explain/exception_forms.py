@@ -44,7 +44,7 @@ _PHASE = re.compile(r"backward\(|\.(?:compute_metrics|preprocess_logits_for_metr
 _BY_PHASE = ("memory_", "own_metrics", "unset_before_training", "data_parallel")
 # Entries that say more than a form, unless it begins so.
 _ONLY_AS: Mapping[str, str | tuple[str, ...]] = {
-    "python.submodule": ("imported_part", "stored_object"),
+    "python.submodule": ("imported_part", "stored_object", "added_name", "removed_name", "bounded_name"),
     "python.other_distribution": "stored_object",
     "model.ragged": "own_metrics",
     "model.missing_file": "missing_folder",

@@ -228,15 +228,15 @@ def _have_finished(ends: Sequence[ProcessEnd]) -> bool:
 
 def _diagnose_scans(scans: Sequence[LogFindings], ends: Sequence[ProcessEnd]) -> tuple[Diagnosis, ...]:
     """Return the diagnoses; an exception that no entry knows is one, and comes before what it brought about."""
-    told = causality.order_diagnoses(scans, load_index().entries)
+    installed = _choose_versions(scans)
+    told = causality.order_diagnoses(scans, load_index().entries, installed)
     first = find_first_failure(ends)
     end = first.end if first else None
     scan = next((one for one in scans if end and one.name == end.log), None)
     if end is None or scan is None:
         return told
-    if end.how == "exception" and (raised := _find_unknown_exception(scan, end, told, _choose_versions(scans))):
+    if end.how == "exception" and (raised := _find_unknown_exception(scan, end, told, installed)):
         inner = find_innermost(raised, scan.raised)
-        installed = _choose_versions(scans)
         bug = find_bug(inner.text, inner.frames, inner.sources, installed)
         made = (None if bug else _explain_text(inner)) or explain_exception(inner, installed, bug)
         if made.name == UNKNOWN and any(_is_of_shell(one) and _leads_to(one, raised) for one in told):

@@ -26,6 +26,9 @@ _MODEL_CLASS = re.compile(
 )
 
 
+_MODEL_MODULE = re.compile(r"transformers\.models\.(\w{1,40})")
+
+
 @dataclass(frozen=True)
 class ApiChange:
     """Names of a package: Class.argument, Class.attribute, or what is imported.
@@ -51,6 +54,7 @@ class ApiChange:
 class _ChangesFile:
     changes: tuple[ApiChange, ...]
     models: Mapping[str, tuple[str, ...]]
+    engines: Mapping[str, Mapping[str, tuple[str, ...]]]
     passed: Mapping[str, Mapping[str, tuple[str, ...]]]
     python: Mapping[str, Mapping[str, str]]
 
@@ -102,8 +106,31 @@ def _load_model_changes() -> Mapping[str, ApiChange]:
 
 def find_model_change(name: str) -> ApiChange | None:
     """Return the change that added a model, by the model's type or by a class of it; None for an unknown one."""
+    return _load_model_changes().get(_name_type(name))
+
+
+def _name_type(name: str) -> str:
     found = _MODEL_CLASS.match(name)
-    return _load_model_changes().get(_drop_marks(found[1] if found else name))
+    return _drop_marks(found[1] if found else name)
+
+
+def find_model_requirement(name: str, installed: Mapping[str, str]) -> str:
+    """Return what pip has to install for a model, given by its type or a class of it; "" if unknown.
+
+    A class that an engine does not know is one of the engine, if the log prints its version.
+    """
+    is_class = bool(_MODEL_CLASS.match(name))
+    engine = next((engine for engine in _load_file().engines if is_class and engine in installed), "")
+    if engine:
+        added = _load_engine_models(engine).get(_name_type(name), "")
+        return f"{engine}>={added}" if added else ""
+    change = find_model_change(name)
+    return change.requirement if change else ""
+
+
+@functools.cache
+def _load_engine_models(engine: str) -> Mapping[str, str]:
+    return {_drop_marks(name): added for added, names in _load_file().engines[engine].items() for name in names}
 
 
 def find_passing_release(package: str, argument: str) -> str:
@@ -136,8 +163,11 @@ def find_change(groups: Mapping[str, str]) -> ApiChange | None:
     top = groups.get("module", "").partition(".")[0]
     found = (change for name in _list_names(groups) if (change := load_changes().get(name)))
     known = next((change for change in found if top in ("", change.package)), None)
-    is_class = top == _MODELS and bool(_MODEL_CLASS.match(groups.get("name", "")))
-    return known or (find_model_change(groups["name"]) if is_class else None)
+    name = groups.get("name", "")
+    if found_type := _MODEL_MODULE.match(name):
+        return known or find_model_change(found_type[1])
+    is_class = top == _MODELS and bool(_MODEL_CLASS.match(name))
+    return known or (find_model_change(name) if is_class else None)
 
 
 def _list_names(groups: Mapping[str, str]) -> Iterator[str]:

@@ -15,6 +15,7 @@ from envcheck.explain.exceptions import (
     installed_versions,
     out_of_memory,
     raised_place,
+    torch_releases,
 )
 
 Values = Mapping[str, str]
@@ -47,6 +48,7 @@ _HANDED_OVER = re.compile(
     r"(?<!\w)(?:self\.)?(\w{0,30}(?:reward|score|metrics?|loss|formatting|collat\w{1,4}|transform|preprocess|filter)\w{0,12}"
     r"_(?:func|fn|function|logits)|compute_metrics|collate_fn|data_collator|formatting_func|function)\("
 )
+_OWN_PART = re.compile(r"(?<![\w.(])self\.\w{1,60}\($")  # which is called at the end of the line
 _PYTHON = re.compile(r"[/\\]python(3\.\d{1,2})[/\\]")  # in the path of a module
 _MODEL_FOLDER = "/transformers_modules/"  # of code that came with a model
 _SENTENCE_END = re.compile(r"(?<!e\.g)(?<!i\.e)[.!?;](?=\s)")
@@ -194,7 +196,7 @@ def _overrides_method(fit: FittingForm) -> Values | None:
     frames, function = fit.frames, fit.groups["function"]
     inner = raised_place.find_package(frames[-1]) if frames else ""
     owner = raised_place.find_class_package(function)
-    if not inner or not (_METHOD.match(function) or _calls_itself(function, fit.source)):
+    if not inner or not (_METHOD.match(function) or _is_own_call(function, fit.source)):
         return None
     option = fit.groups.get("option") or _find_passed(fit.source)
     if owner == inner:
@@ -219,9 +221,13 @@ def _is_handed_over(fit: FittingForm) -> Values | None:
     return {**fit.groups, "function": function, "package": package, "place": place, "source": source}
 
 
-def _calls_itself(function: str, source: str) -> bool:
-    """Return whether the line calls this method of its own object: without its class, as Python before 3.10 has it."""
-    return "." not in function and f"self.{function}(" in source
+def _is_own_call(function: str, source: str) -> bool:
+    """Return whether the line calls this method of its own object, or a part of it that this function replaces.
+
+    Python before 3.10 names a method without its class.
+    """
+    replaces = function not in ("__init__", "__call__") and function not in source and _OWN_PART.search(source)
+    return "." not in function and (f"self.{function}(" in source or bool(replaces))
 
 
 def _find_passed(source: str) -> str:
@@ -319,7 +325,9 @@ def _find_change(kind: tuple[bool, bool], fit: FittingForm) -> Values | None:
     if "module" not in fit.groups and not raised_place.belong_together(fit.package, change.package):
         return None  # a class of the same name
     name = fit.groups.get("option") or fit.groups.get("name", "")
-    return {**_describe_change(change, name, fit), **_describe_python(change, fit), **_name_calling(change, fit)}
+    found = {**_describe_change(change, name, fit), **_describe_python(change, fit), **_name_calling(change, fit)}
+    pair = torch_releases.describe_pair(fit.package, fit.installed) if change.package == torch_releases.TORCH else {}
+    return {**found, "requirement": pair.get("pair", found["requirement"])}
 
 
 def _name_calling(change: api_changes.ApiChange, fit: FittingForm) -> Values:

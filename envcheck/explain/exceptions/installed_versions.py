@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import InvalidVersion, Version
 
+from envcheck.compat.components import load_components
 from envcheck.explain.exceptions import raised_place
 from envcheck.explain.processes.line_prefix import find_own_text
 
 WIDTH = 4096  # characters of a line that are read
 _NAME = r"[A-Za-z][\w.-]{0,60}?"
-_NUMBER = r"v?(?P<version>\d{1,4}(?:\.\d{1,8}){1,3}(?:[.-]?(?:rc|post|dev|a|b)\d{1,10}){0,2}(?:\+[\w.]{1,40})?)"
+_NUMBER = r"v?(?P<version>\d{1,4}(?:\.\d{1,8}){1,3}(?:[.-]?(?:rc|RC|post|dev|a|b)\d{1,10}){0,2}(?:\+[\w.]{1,40})?)"
 _NAMED = rf"(?P<name>{_NAME})"
 # A line of its own, without its prefixes: of pip list, conda list, pip freeze, and of lists of versions.
 _LINES = tuple(
@@ -23,7 +24,7 @@ _LINES = tuple(
     for pattern in (
         rf"^\s{{0,8}}{_NAMED} {{2,60}}{_NUMBER}(?:\s.{{0,200}})?$",
         rf"^\s{{0,8}}{_NAMED}=={_NUMBER}\s{{0,8}}$",
-        rf"^\s{{0,8}}[-*] {_NAMED}:? {_NUMBER}\s{{0,8}}$",
+        rf"^\s{{0,8}}(?:[-*] )?{_NAMED}(?:\.__version__)? ?[:=]? {_NUMBER}\s{{0,8}}$",
         rf"^(?P<name>Python|PyTorch) {{1,4}}{_NUMBER}\b",
     )
 )
@@ -31,8 +32,8 @@ _LINES = tuple(
 _PARTS = tuple(
     re.compile(pattern)
     for pattern in (
-        rf"(?<![\w.-])`?{_NAMED}`?(?: API server| info)? ?version(?: \(\w{{1,10}}\?\))?(?: ?[:=]| \.{{3,40}})?"
-        rf" {{0,40}}{_NUMBER}(?![\w.]\w)",
+        rf"(?<![\w.-])`?{_NAMED}`?(?: API server| info)? ?[Vv]ersion(?: \(\w{{1,10}}\?\))?"
+        rf"(?: {{0,40}}[:=]| \.{{3,40}})? {{0,40}}{_NUMBER}(?![\w.]\w)",
         rf"(?<![\w.-])(?P<name>deepspeed) info(?: \.{{3,40}}|: version=) {{0,4}}{_NUMBER}",
         rf"\b(?P<name>Unsloth) {_NUMBER}(?=: Fast)",
         rf"\b(?P<name>Transformers|vLLM|Torch|Triton|Xformers): {_NUMBER}(?=\. |\.?$)",
@@ -41,13 +42,21 @@ _PARTS = tuple(
         rf"\b(?:but )?(?:you have|found) {_NAMED}(?: |==){_NUMBER}(?![\w.]\w)",
         rf"^(?:ERROR: )?{_NAMED} {_NUMBER} (?:requires|has requirement) ",
         rf"\bcannot be run in (?P<name>NumPy) {_NUMBER} ",
+        rf"^\s{{0,8}}(?P<name>PyTorch) [^\n]{{1,60}} \(you have {_NUMBER}\)",
         r"/(?P<name>python)(?P<version>3\.\d{1,2})/(?:site|dist)-packages/",
     )
 )
 _ENGINE = re.compile(rf"\bInitializing an? (?:V1 )?LLM engine \({_NUMBER}\)")
+# Of two lines: of pip show, and of the file in which a vendor's toolkit has its version.
+_TWO_LINES = re.compile(rf"(?:Name: |package_name=\w{{1,20}}-){_NAMED}(?:-toolkit)?\n(?:Version: |version=){_NUMBER}$")
 _INSTALLED = re.compile(r"^Successfully installed (.{3,4000})$")
 _WHEEL = re.compile(rf"^{_NAMED}-{_NUMBER}$")
-_OTHER_NAMES = {"pytorch": "torch", "flash-attention": "flash-attn", "llama-factory": "llamafactory"}
+_OTHER_NAMES = {
+    "pytorch": "torch",
+    "flash-attention": "flash-attn",
+    "llama-factory": "llamafactory",
+    "swift": "ms-swift",
+}
 # Packages whose release a remedy asks for, in addition to those that have to fit another one.
 _MORE = (
     *("python", "setuptools", "click", "scipy", "protobuf", "fastapi", "gradio-client", "diffusers", "autoawq"),
@@ -82,8 +91,12 @@ class PrintedVersion:
 def read_versions(lines: Iterable[str], first: int = 1) -> tuple[PrintedVersion, ...]:
     """Return the versions of known packages that the lines print, each once; `first` is the first line's number."""
     found: dict[tuple[str, str], int] = {}
+    before = ""
     for number, line in enumerate(lines, first):
-        for name, version in _read_line(line[:WIDTH].rstrip()):
+        text = line[:WIDTH].rstrip()
+        two = _TWO_LINES.match(f"{before}\n{text}")
+        before = text
+        for name, version in [(two["name"], two["version"])] if two else _read_line(text):
             package = normalize_name(name)
             if package in _list_known() and _is_version(version):
                 found.setdefault((package, version), number)
@@ -126,7 +139,7 @@ def normalize_name(name: str) -> str:
 def _list_known() -> frozenset[str]:
     packages = raised_place.load_packages()
     fitting = (name for package in packages for name in raised_place.list_fitting(package))
-    return frozenset(map(normalize_name, (*packages, *fitting, *_MORE)))
+    return frozenset(map(normalize_name, (*packages, *fitting, *_MORE, *load_components())))
 
 
 def choose_versions(printed: Iterable[PrintedVersion]) -> Mapping[str, str]:

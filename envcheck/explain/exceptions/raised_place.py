@@ -27,6 +27,13 @@ _PASSING = re.compile(
     r"/(?:multiprocess|multiprocessing|billiard)/(?:pool|connection|managers)\.py|/concurrent/futures/|/joblib/"
     r"|/datasets/utils/py_utils\.py|/ray/_private/|/ray/(?:actor|util)\b|/torch/_utils\.py"
 )
+# Frames of wrappers that only call, with the arguments of their caller, what it names.
+_WRAPPING = re.compile(
+    r"/torch/(?:nn/modules/module\.py:\d{1,7}, in _(?:wrapped_)?call_impl$|utils/_contextlib\.py)"
+    r"|/torch/_dynamo/eval_frame\.py|/transformers/utils/(?:deprecation|generic)\.py:\d{1,7}, in \w{0,20}wrap"
+    r"|/huggingface_hub/utils/_(?:deprecat|validat)|/accelerate/utils/operations\.py"
+    r"|/accelerate/hooks\.py:\d{1,7}, in new_forward$"
+)
 _RAISES = re.compile(r"^raise (?:self\.)?_?(?:value|exception|result|exc)\b")
 _ATTRIBUTE = (", in __getattr__", ", in __getattribute__")
 # Frames that import for their caller: Python's own, and the hooks that packages put in place of `import`.
@@ -92,9 +99,14 @@ def is_vendor_built(package: str) -> bool:
 def count_own_frames(frames: Sequence[str], sources: Sequence[str]) -> int:
     """Return how many frames are left without the innermost ones that only pass on what another process raised.
 
-    A class's own look-up of an attribute that it does not have is left out as well, and what imports for its caller.
+    A class's own look-up of an attribute that it does not have is left out as well, what imports for its caller, and
+    wrappers of a call.
     """
     count = len(frames)
+    while count > 1 and _WRAPPING.search(frames[count - 1]):
+        count -= 1
+    if count < len(frames):
+        return count
     while count > 1 and _IMPORTING.search(frames[count - 1]):
         count -= 1
     if count < len(frames):

@@ -1,12 +1,22 @@
-"""The torch that each release of a package requires, by the version tables; pure."""
+"""The torch that each release of a package requires, by the version tables and by its number; pure."""
 
 from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Mapping, Sequence
 
+from envcheck.compat import pair_verdicts
+from envcheck.compat.components import load_components
 from envcheck.compat.table_loader import own_version_table
+from envcheck.explain.exceptions import installed_versions, raised_place
 
+TORCH = "torch"
+# Packages whose releases count on with torch's since torch 2.0: its second number is added to the number here.
+_COUNTED = {"torchvision": ("0", 15), "torchaudio": ("2", 0)}
+# Packages that pip compiles for the installed torch if they have no wheel for it.
+_COMPILED = ("flash-attn", "causal-conv1d", "mamba-ssm", "transformer-engine")
+_RELEASE = re.compile(r"2\.(\d{1,2})\.(\d{1,2})(?:\+(?:cu\d{2,3}|cpu))?$")  # not a vendor's build
 _FIRST = re.compile(r"(?:>=)?(\d[\w.]{0,20})")
 
 
@@ -16,3 +26,42 @@ def describe_torch_releases(package: str) -> str:
     rows = [row for row in own_version_table().rows if row.of == package and "torch" in row.others and not row.partner]
     firsts = {row.others["torch"][0]: found[1] for row in reversed(rows) if (found := _FIRST.match(row.version[0]))}
     return ", ".join(f"{first}: {torch}" for torch, first in reversed(firsts.items()))
+
+
+def describe_pair(package: str, installed: Mapping[str, str]) -> dict[str, str]:
+    """Return the partner that stays and the pair that belongs to it, as pip writes it: of a package and torch.
+
+    Nothing if the log does not print their versions, or if they belong together; of a compiled one, what to build.
+    """
+    name = installed_versions.normalize_name(package)
+    torch, own = installed.get(TORCH, ""), installed.get(name, "")
+    if name in _COMPILED:
+        return {"rebuild": name}
+    if release := _find_release(name, torch):
+        pair, partner = f"{name}=={release}", f"{TORCH} {torch}"
+    elif own and name in load_components() and (needed := pair_verdicts.list_tested(name, own, TORCH)):
+        pair, partner = f"{TORCH}=={needed[0]}", f"{name} {own}"
+    else:
+        return {}
+    return {} if installed_versions.check_requirement(pair, installed) else {"pair": pair, "partner": partner}
+
+
+def _find_release(name: str, torch: str) -> str:
+    """Return the package's release for this torch; "" if it is unknown, or follows another rule."""
+    found = _RELEASE.match(torch)
+    if found is None:
+        return ""
+    if name in _COUNTED:
+        first, number = _COUNTED[name]
+        return f"{first}.{number + int(found[1])}.{found[2]}"
+    pairs = raised_place.load_packages().get(name, {}).get("pairs", {})
+    known = pairs if isinstance(pairs, dict) else {}
+    return str(known.get(f"2.{found[1]}.{found[2]}") or known.get(f"2.{found[1]}") or "")
+
+
+def describe_partner(partners: Sequence[str], installed: Mapping[str, str]) -> dict[str, str]:
+    """Return the version of the second component that the printed one of the first needs; nothing if it is unknown."""
+    name, other = partners
+    own = installed.get(name, "")
+    tested = pair_verdicts.list_tested(name, own, other) if own else ()
+    return {"pair": f"{load_components()[other].title} {tested[0]}", "partner": f"{name} {own}"} if tested else {}

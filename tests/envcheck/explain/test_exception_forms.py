@@ -217,7 +217,7 @@ def test_texts_without_values(form: str) -> None:
 def test_packages_are_whole() -> None:
     """Each package has what has to fit, itself included by its name on the index, and where its failures come from."""
     for name, said in raised_place.load_packages().items():
-        assert said.keys() - {"classes"} == {"fits", "hint"}, name
+        assert said.keys() - {"classes", "pairs"} == {"fits", "hint"}, name
 
 
 def test_remedy_without_the_place_of_the_check() -> None:
@@ -304,6 +304,97 @@ def test_releases_with_their_torch() -> None:
     assert "0.8.0: 2.6.0, 0.9.0: 2.7.0" in found.do
     assert torch_releases.describe_torch_releases("sglang").count("2.8.0") == 1
     assert torch_releases.describe_torch_releases("frobnet") == ""
+
+
+UNDEFINED = "undefined symbol: _ZN3c104cuda9FrobnicateEi"
+
+
+NMS = "RuntimeError: operator torchvision::nms does not exist"
+
+
+@pytest.mark.parametrize(
+    ("versions", "line", "needed"),
+    [
+        ("torch==2.12.0 torch_npu==2.8.0.post2", f"{SITE}/torch_npu/lib/libtorch_npu.so: {UNDEFINED}", "torch==2.8.0"),
+        ("torch==2.4.0+cu121 torchvision==0.20.1", NMS, "torchvision==0.19.0"),
+        ("torch==2.5.1 vllm==0.8.5", f"ImportError: {SITE}/vllm/_C.abi3.so: {UNDEFINED}", "torch==2.6.0"),
+        ("torch==2.5.1 triton==3.2.0", "ImportError: cannot import name 'X' from 'triton.compiler'", "triton==3.1.0"),
+        ("torch==2.4.0 torchvision==0.19.0", NMS, ""),  # they belong together
+        ("torch==2.4.0+frob.4.3 torchvision==0.20.1", NMS, ""),  # a vendor's build
+        ("torch==2.4.0 torch==2.5.1 torchvision==0.20.1", NMS, ""),  # of two environments
+    ],
+)
+def test_pair_of_printed_versions(versions: str, line: str, needed: str) -> None:
+    """The command installs the partner that a printed package and torch lack; nothing where this is unknown."""
+    found = explainer.build_report([explainer._scan_lines("log", [*versions.split(), line])]).diagnoses[0]
+
+    assert [one for one in found.commands if "==" in one] == ([f"python3 -m pip install '{needed}'"] if needed else [])
+
+
+def test_component_of_a_printed_version() -> None:
+    """What the printed plugin needs of its vendor's toolkit is named, and nothing without its version."""
+    line = f"ImportError: {SITE}/torch_npu/lib/libtorch_npu.so: undefined symbol: aclrtFrobnicate"
+    lines = ["Name: torch-npu", "Version: 2.1.0.post10", line]
+    found, without = (explainer.build_report([explainer._scan_lines("log", some)]) for some in (lines, lines[2:]))
+
+    assert "torch-npu 2.1.0.post10 needs CANN 8.0.0" in found.diagnoses[0].do
+    assert "needs" not in without.diagnoses[0].do
+
+
+@pytest.mark.parametrize(
+    ("module", "form", "said"),
+    [
+        ("transformers.modeling_rope_utils", "added_name", "transformers 4.43"),
+        ("transformers.models.qwen3.modeling_qwen3", "added_name", "transformers 4.51"),
+        ("vllm.worker", "removed_name", "vllm 0.11.1"),
+        ("transformers.frob_utils", "submodule", "transformers.frob_utils"),
+        ("paddle.frob", "submodule", "paddle.frob"),
+    ],
+)
+def test_missing_module_by_its_release(module: str, form: str, said: str) -> None:
+    """The release that added or removed a module is named, also one of a model; of others no release."""
+    found = explain_traceback("/w/patch.py", f"import {module}", f"ModuleNotFoundError: No module named '{module}'")
+
+    assert found.name.endswith(f".{form}")
+    assert said in found.description
+
+
+def test_function_in_place_of_a_part() -> None:
+    """A function that replaces a part of a model is named, and the library that calls it, not the frames of torch."""
+    torch = f'  File "{SITE}/torch/nn/modules/module.py", line 1532, in _wrapped_call_impl'
+    model = f"{SITE}/transformers/models/llama/modeling_llama.py"
+    last = "TypeError: forward_fast() got an unexpected keyword argument 'cache_position'"
+    found = explain_traceback(
+        model, "hidden_states, weights = self.self_attn(", f"{torch}\n    return call(*args)\n{last}"
+    )
+
+    assert found.name == "exceptions.own_override"
+    assert "python3 -m pip install 'transformers<4.38'" in found.commands
+
+
+def test_model_of_a_printed_version() -> None:
+    """A printed release that has the model is no older one: another environment ran, and nothing is to be upgraded."""
+    line = "ValueError: The checkpoint has model type `qwen3` but Transformers does not recognize this architecture."
+    found, old = (
+        explainer.build_report([explainer._scan_lines("log", [f"transformers version: {one}", line])]).diagnoses[0]
+        for one in ("4.52.3", "4.45.2")
+    )
+
+    assert "transformers 4.52.3 knows the model" in found.why
+    assert not any(" -U " in one for one in found.commands)
+    assert "python3 -m pip install -U 'transformers>=4.51'" in old.commands
+
+
+def test_model_of_a_printed_engine() -> None:
+    """A class that an engine does not know needs a release of the engine; without its version, of transformers."""
+    line = "ValueError: Model architectures ['Qwen3ForCausalLM'] are not supported for now. Supported architectures: x"
+    found, without = (
+        explainer.build_report([explainer._scan_lines("log", some)]).diagnoses[0]
+        for some in (["vLLM API server version 0.8.2", line], [line])
+    )
+
+    assert "python3 -m pip install -U 'vllm>=0.8.5'" in found.commands
+    assert "python3 -m pip install -U 'transformers>=4.51'" in without.commands
 
 
 def test_changes_are_whole() -> None:
@@ -1119,6 +1210,11 @@ def test_weights_are_no_settings() -> None:
 
 
 PRINTED = [
+    ("vLLM Version                 : 0.8.5.post1", "vllm", "0.8.5.post1"),
+    ("torch 2.2.0", "torch", "2.2.0"),
+    ("swift.__version__: 3.1.0", "ms-swift", "3.1.0"),
+    ("- CANN version: 8.1.RC1", "cann", "8.1.RC1"),
+    ("    PyTorch 2.6.0+cu124 with CUDA 1204 (you have 2.5.1+cu121)", "torch", "2.5.1+cu121"),
     ("transformers              4.51.0", "transformers", "4.51.0"),
     ("[conda] torch                     2.5.1                    pypi_0    pypi", "torch", "2.5.1"),
     ("[pip3] numpy==1.26.4", "numpy", "1.26.4"),
@@ -1151,7 +1247,15 @@ def test_printed_version(line: str, package: str, version: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["transformers>=4.44", "Collecting torch==2.3.1", '  "transformers_version": "4.40.0",', "loss   2.31"]
+    "line",
+    [
+        "torch 2.1.0 is required",
+        "Found existing installation: torch 2.1.0",
+        "transformers>=4.44",
+        "Collecting torch==2.3.1",
+        '  "transformers_version": "4.40.0",',
+        "loss   2.31",
+    ],
 )
 def test_version_of_no_installation(line: str) -> None:
     """What a program requires or downloads is not what is installed."""

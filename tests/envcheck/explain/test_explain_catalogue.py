@@ -283,10 +283,11 @@ def test_entry_is_whole(name: str) -> None:
 
     assert entry.source
     given = {"code", "codename", "meaning", "advice"}
-    given |= {"requirement"} if "model" in groups else set()
+    given |= {"requirement", "partner"} if "model" in groups else set()
+    given |= {"pair", "partner"} if entry.partners else set()
     given |= {"pip"} if "module" in groups else set()
     given |= {"wanted"} if {"batch", "micro", "steps"} <= groups else set()
-    given |= {"releases"} if "package" in groups else set()
+    given |= {"releases", "pair", "partner", "rebuild"} if "package" in groups else set()
     assert asked <= groups | given
     assert len(entry.do) > 10 or entry.do == "{advice}."
 
