@@ -162,6 +162,12 @@ def _list_named_ranks(line: str) -> list[int]:
     return [rank for rank in ranks if rank < 100_000]
 
 
+def drop_prefix_rank(text: str) -> str:
+    """Return the line without the rank that a launcher put before it."""
+    found = _PREFIX.match(text)
+    return text[found.end() :].removeprefix(":").removeprefix(" ") if found else text
+
+
 def find_prefix_unit(text: str) -> str:
     """Return the pod, the container of compose or the task of srun that its tool put before a line; "" for none."""
     found = _UNIT.match(text)
