@@ -194,7 +194,8 @@ def _make_end(
         how=how,
         rank=next((one for one in (rank, *named) if one is not None), None),
         is_numbered=not is_rank and rank is None and peers.own is None,
-        host=rank_names.find_host(scan.name),
+        host=rank_names.find_host(scan.name)
+        or max((rank_names.find_prefix_host(one.line.text) for one in known), default=""),
         reason=text,
         place=raised_place.shorten_place(raised.raised_in) if raised and how == "exception" else "",
         time=_read_step_time(last) if own_time is None and time is None and last else own_time or time,

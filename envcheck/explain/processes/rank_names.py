@@ -41,6 +41,7 @@ UNIT = (
     r"| {0,4}\d{1,5}: (?! {0,8}\d)"
 )
 _UNIT = re.compile(UNIT)
+_PDSH = re.compile(r"((?=[\w.-]{0,59}[A-Za-z.])[\w.-]{1,60}): (?=\[rank\d)")
 _TASK = re.compile(r"task (\d{1,5})$")
 _UNIT_NAME = re.compile(r"(?:\[pod/)?([\w.-]{1,253})")
 _OWN = re.compile(
@@ -160,6 +161,12 @@ def _list_named_ranks(line: str) -> list[int]:
     said = [part for pattern in _NAMED for found in pattern.finditer(line) for part in found.groups() if part]
     ranks = [int(number) for part in said for number in re.findall(r"\d{1,5}", part)]
     return [rank for rank in ranks if rank < 100_000]
+
+
+def find_prefix_host(text: str) -> str:
+    """Return the host that pdsh put before the rank of a line; "" for none."""
+    found = _PDSH.match(text)
+    return found[1] if found else ""
 
 
 def drop_prefix_rank(text: str) -> str:

@@ -683,6 +683,11 @@ PEER_LEFT = [*KEY_ERROR[1:-1], "torch.distributed.DistBackendError: NCCL error: 
         (("0: ", "1: ", "2: "), ["srun: error: n-1: task 2: Exited with exit code 1"], "rank 2 on n-1"),
         (("0: [rank0]: ", "1: [rank1]: ", "2: [rank2]: "), [], "rank 2"),
         (("0: [rank4]: ", "0: [rank6]: ", "1: [rank9]: "), [], "rank 9"),
+        (
+            ("n-1: [rank0]: ", "n-1: [rank3]: ", "n-2: [rank9]: "),
+            ["n-2: [rank9]: CUDA error: unknown error"],
+            "rank 9 on n-2",
+        ),
         (("[pod/a-0/c] [rank0]: ", "[pod/a-0/c] [rank1]: ", "[pod/a-1/c] [rank2]: "), [], "rank 2 on a-1"),
         (("[pod/a-0/c] [rank0]: ", "[pod/a-1/c] [rank2]: ", "[pod/a-1/c] [rank3]: "), [], "rank 3 on a-1"),
     ],
