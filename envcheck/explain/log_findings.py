@@ -137,8 +137,8 @@ class LogFindings:
         return self.may_end_training(line) and not (entry.peer == "gone" and 0 < self.progress.end < line)
 
     def add_exception(self, raised: RaisedException) -> None:
-        """Keep the first exception of a rank, and its last one of each sort."""
-        same = [one for one in self.raised if one.rank == raised.rank and _describe_sort(one) == _describe_sort(raised)]
+        """Keep the first exception of a rank or a pod, and its last one of each sort."""
+        same = [one for one in self.raised if _describe_sort(one) == _describe_sort(raised)]
         if len(same) > 1:
             self.raised.remove(same[-1])
         if len(self.raised) < EXCEPTIONS:
@@ -297,8 +297,8 @@ def ends_cleanup(lines: Sequence[bytes], at: int) -> bool:
     return before > 0 and HEAD in lines[before] and IGNORED in lines[before - 1]
 
 
-def _describe_sort(raised: RaisedException) -> tuple[bool, bool, bool]:
-    return (is_notice(raised.text), raised.is_cut, raised.is_handled)
+def _describe_sort(raised: RaisedException) -> tuple[int | None, str, bool, bool, bool]:
+    return (raised.rank, raised.unit, is_notice(raised.text), raised.is_cut, raised.is_handled)
 
 
 def join_pieces(pieces: Iterable[LogFindings]) -> LogFindings:

@@ -46,7 +46,8 @@ WORDS = (
     "expected", "removed from", "blocked for", "lockup", "panic: ",
     "waiting to start", "is expired", "compromised",
     "installable", "no rule", "provided by", "also in pack", "changed sign",
-    "no parser", "in use by", "ore other proc", "status: down", "strict repo", "must meet", "+corex",
+    "no parser", "[pid: ]", "no mig", "in use by", "ore other proc", "status: down", "strict repo", "must meet",
+    "+corex",
 )  # fmt: skip
 # Messages of the C library and of the vendors' tools in a Chinese locale.
 CHINESE = (

@@ -124,9 +124,18 @@ def _list_ends_of_log(
     scan: LogFindings, entries: Mapping[str, CatalogueEntry], reports: Sequence[ReportedEnd]
 ) -> Iterator[ProcessEnd]:
     known = list_known_lines(scan, entries)
-    if len(units := _group_by_unit(scan, known)) > 1:
+    units = _group_by_unit(scan, known)
+    if len(units) > 1:
+        are_tasks_reported = any(one.is_task for one in reports)
         for unit, mine in units.items():
-            yield replace(_make_end(scan, None, mine, shared=True, unit=unit), host=unit, unit=unit)
+            ranks = _list_ranks_of_unit(scan, unit, mine)
+            task = rank_names.find_task(unit)
+            own = ranks[0] if len(ranks) == 1 else task if are_tasks_reported else None
+            for rank in ranks if len(ranks) > 1 else [None]:
+                of_rank = [one for one in mine if rank in (None, rank_names.find_prefix_rank(one.line.text))]
+                end = _make_end(scan, rank, of_rank, shared=True, unit=unit)
+                end = end if end.rank is not None else replace(end, rank=own)
+                yield replace(end, host=unit if task is None else end.host, unit=unit)
         return
     printed = [one.rank for one in scan.raised]
     by_rank: dict[int | None, list[_KnownLine]] = {}
@@ -140,6 +149,13 @@ def _list_ends_of_log(
         return
     for rank in ranks:
         yield _make_end(scan, rank, by_rank.get(rank, []), shared=True)
+
+
+def _list_ranks_of_unit(scan: LogFindings, unit: str, known: Sequence[_KnownLine]) -> list[int]:
+    """Return the ranks that lines of the pod, container or task name ahead of their text."""
+    found = [rank_names.find_prefix_rank(one.line.text) for one in known]
+    found += [one.rank for one in scan.raised if one.unit == unit]
+    return sorted({rank for rank in found if rank is not None})
 
 
 def _group_by_unit(scan: LogFindings, known: Sequence[_KnownLine]) -> dict[str, list[_KnownLine]]:
@@ -178,7 +194,8 @@ def _make_end(
         how=how,
         rank=next((one for one in (rank, *named) if one is not None), None),
         is_numbered=not is_rank and rank is None and peers.own is None,
-        host=rank_names.find_host(scan.name),
+        host=rank_names.find_host(scan.name)
+        or max((rank_names.find_prefix_host(one.line.text) for one in known), default=""),
         reason=text,
         place=raised_place.shorten_place(raised.raised_in) if raised and how == "exception" else "",
         time=_read_step_time(last) if own_time is None and time is None and last else own_time or time,

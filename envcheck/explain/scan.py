@@ -32,7 +32,7 @@ from envcheck.explain.processes.line_prefix import find_own_text
 from envcheck.explain.processes.pods import list_recoveries, list_sections
 from envcheck.explain.processes.printed_data import SampleReader, is_boxed
 from envcheck.explain.processes.progress import feed_progress
-from envcheck.explain.processes.rank_names import find_prefix_rank, find_prefix_unit
+from envcheck.explain.processes.rank_names import drop_prefix_rank, find_prefix_rank, find_prefix_unit
 from envcheck.explain.tracebacks import TracebackReader
 
 # Known lines (without digits), and their bytes, after which they are discarded.
@@ -312,7 +312,8 @@ class LogScanner:
             self._hot.discard(key)
 
     def _make_context_reader(self, lines: list[bytes], at: int) -> Callable[[], str]:
-        return lambda: "\n".join(sanitize_line(line[:400]) for line in lines[max(0, at - AROUND) : at + AROUND + 1])
+        near = lines[max(0, at - AROUND) : at + AROUND + 1]
+        return lambda: "\n".join(drop_prefix_rank(sanitize_line(line[:400])) for line in near)
 
     def _find_time(self, lines: list[bytes], at: int) -> float | None:
         """The time of the line, of the nearest line before it, or of the last traceback's head."""

@@ -27,7 +27,7 @@ MORE_LINES = 1  # that a message goes on for if its first line ends with a colon
 _HEAD = re.compile(r"^(.{0,200}?)Traceback \(most recent call last\)")
 # A copy of a log may have lost its indentation: then source lines begin as the exception's line does.
 _LAST = re.compile(r"^(?!(?:else|try|finally|pass|continue|break|return|raise|yield)\b)[A-Za-z_][\w.]{0,200}(?::|$)")
-# Of torchrun --tee, mpirun, hosts of pdsh, pods of kubectl and containers of compose.
+# Of torchrun --tee, mpirun, hosts of pdsh, pods of kubectl, containers of compose and tasks of srun.
 _RANK = re.compile(
     r"(?:[\w.-]{1,60}: ?)?\[?(?:default|rank|node)?_?\d{1,5}[\]:]|\[[\w.-]{1,60}:\d{1,5}\]"
     rf"|(?=[\w.-]{{0,59}}\d)[\w.-]{{1,60}}: ?$|{UNIT}",

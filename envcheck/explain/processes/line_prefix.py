@@ -10,7 +10,7 @@ _AHEAD = re.compile(
     r"|(?:#\d{1,4} )?\d{1,5}\.\d{1,3}(?= \S)|(?:stdout|stderr) [FP]\b"
     r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]{0,12}(?:Z|[+-]\d\d:?\d\d)?|\d\d-\d\d \d\d:\d\d:\d\d"
     r"|[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d(?: [\w.-]{1,60} [\w./-]{1,40}(?:\[\d{1,8}\])?:)?"
-    r"|(?:INFO|ERROR|CRITICAL)\b|\d{1,5}:)[:,-]? {0,8}){1,6}"
+    r"|(?:INFO|ERROR|CRITICAL)\b|(?:^ {1,4})?\d{1,5}:)[:,-]? {0,8}){1,6}"
 )
 # Ray prints a line of many workers once: `KeyError: 'x' [repeated 43x across cluster]`.
 _COUNTED = re.compile(r" {1,4}\[repeated \d{1,9}x across (?:the )?cluster\].{0,200}$")

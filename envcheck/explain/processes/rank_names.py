@@ -35,8 +35,14 @@ _PREFIX = re.compile(
     re.IGNORECASE,
 )
 # kubectl logs --prefix and docker compose put the pod or the container: [pod/sft-worker-2/main] and trainer-2  | .
-UNIT = r"\[pod/(?:[\w.-]{1,253})/[\w.-]{1,63}\]|(?=[\w.-]{0,59}\d)(?:[a-z][\w.-]{0,60}) {1,12}\|(?: |$)"
+# srun --label puts the number of the task: ` 6: `.
+UNIT = (
+    r"\[pod/(?:[\w.-]{1,253})/[\w.-]{1,63}\]|(?=[\w.-]{0,59}\d)(?:[a-z][\w.-]{0,60}) {1,12}\|(?: |$)"
+    r"| {0,4}\d{1,5}: (?! {0,8}\d)"
+)
 _UNIT = re.compile(UNIT)
+_PDSH = re.compile(r"((?=[\w.-]{0,59}[A-Za-z.])[\w.-]{1,60}): (?=\[rank\d)")
+_TASK = re.compile(r"task (\d{1,5})$")
 _UNIT_NAME = re.compile(r"(?:\[pod/)?([\w.-]{1,253})")
 _OWN = re.compile(
     r"\bRankID:(\d{1,5})\b|\[Rank (\d{1,5})\]|\bglobal rank[ :=]{1,3}\[?(\d{1,5})|\(rank[ :=](\d{1,5})\)", re.I
@@ -124,8 +130,9 @@ def find_host(name: str) -> str:
 
 
 def find_prefix_rank(text: str) -> int | None:
-    """Return the rank that a launcher put before a line."""
-    found = _PREFIX.match(text)
+    """Return the rank that a launcher put before a line, also behind the pod or container."""
+    unit = _UNIT.match(text)
+    found = _PREFIX.match(text) or (_PREFIX.match(text[unit.end() :]) if unit else None)
     return int(found[1] or found[2]) if found else None
 
 
@@ -156,8 +163,26 @@ def _list_named_ranks(line: str) -> list[int]:
     return [rank for rank in ranks if rank < 100_000]
 
 
+def find_prefix_host(text: str) -> str:
+    """Return the host that pdsh put before the rank of a line; "" for none."""
+    found = _PDSH.match(text)
+    return found[1] if found else ""
+
+
+def drop_prefix_rank(text: str) -> str:
+    """Return the line without the rank that a launcher put before it."""
+    found = _PREFIX.match(text)
+    return text[found.end() :].removeprefix(":").removeprefix(" ") if found else text
+
+
 def find_prefix_unit(text: str) -> str:
-    """Return the pod or the container of compose that its tool put before a line; "" for none."""
+    """Return the pod, the container of compose or the task of srun that its tool put before a line; "" for none."""
     found = _UNIT.match(text)
-    name = _UNIT_NAME.match(found[0]) if found else None
-    return name[1] if name else ""
+    name = _UNIT_NAME.match(found[0].lstrip()) if found else None
+    return "" if name is None else f"task {name[1]}" if name[1].isdigit() else name[1]
+
+
+def find_task(unit: str) -> int | None:
+    """Return the number of a task of srun; None for a pod or a container."""
+    found = _TASK.match(unit)
+    return int(found[1]) if found else None

@@ -658,3 +658,19 @@ def test_page_of_the_manual_that_helps(name: str) -> None:
 
     assert causality.make_diagnosis(entries[name], {}, (), 1).source
     assert not causality.make_diagnosis(entries["exceptions.unknown"], {}, (), 1).source
+
+
+REPORT = "[PID: 7] 2026-02-03-04:05:06.007.008"
+
+
+@pytest.mark.parametrize(
+    "form", [f"{{name}}({{code}}): {REPORT} Frobnicated.", f"{REPORT} {{name}}({{code}}): Frobnicated."]
+)
+def test_reports_of_cann_are_read_by_their_code(form: str) -> None:
+    """Each code of a report is explained, whatever the words of its message: many have none that alarms."""
+    tables = codes.load_code_tables()
+    listed = [code for name in ("cann", "hccl") for code in tables[name] if re.fullmatch(r"E[A-Z1-9]\d{4}", code)]
+    silent = [code for code in listed if not match_names(form.format(name="Frob_Nicated", code=code))]
+
+    assert len(listed) > 100
+    assert not silent

@@ -602,6 +602,12 @@ def test_ray_of_other_versions() -> None:
 
 
 NESTED = {
+    "nccl.duplicate": [
+        "[rank1]: torch.distributed.DistBackendError: NCCL error in: /w/frob.cpp:7, invalid usage, NCCL version 2.21.5",
+        "[rank1]: ncclInvalidUsage: This usually reflects invalid usage of NCCL library.",
+        "[rank1]: Last error:",
+        "[rank1]: Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1000",
+    ],
     "container.hook_killed": [
         "OCI runtime create failed: runc create failed: error during container init: error running hook "
         "#0: error running hook: exit status 137, stdout: , stderr: legacy\\n/usr/toolkit/nvidia-container-cli: "

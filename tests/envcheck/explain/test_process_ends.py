@@ -653,20 +653,53 @@ def _put_ahead(ahead: str, lines: Iterable[str]) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "ahead", [("[pod/frob-worker-1/main] ", "[pod/frob-worker-2/main] "), ("frob-worker-1  | ", "frob-worker-2  | ")]
+    ("ahead", "waiter", "first"),
+    [
+        (("[pod/frob-worker-1/main] ", "[pod/frob-worker-2/main] "), "frob-worker-1", "frob-worker-2"),
+        (("frob-worker-1  | ", "frob-worker-2  | "), "frob-worker-1", "frob-worker-2"),
+        ((" 6: ", "17: "), "task 6", "task 17"),
+    ],
 )
-def test_pods_and_containers_in_one_log(ahead: tuple[str, str]) -> None:
-    """kubectl logs --prefix and docker compose put the process before each line: the one that failed first is named."""
+def test_processes_in_one_log(ahead: tuple[str, str], waiter: str, first: str) -> None:
+    """kubectl logs --prefix, docker compose and srun --label put the process before each line: the first is named."""
     waits = "torch.distributed.DistBackendError: NCCL error: remote process exited"
     failed, waiting = _put_ahead(ahead[1], KEY_ERROR), _put_ahead(ahead[0], ["step 7 loss 1.2", waits])
     mixed = [*failed[:1], waiting[0], *failed[1:], *waiting[1:]]
     found = explainer.build_report([explainer._scan_lines("log", mixed)])
 
     ends = {end.unit: end for end in found.ends}
-    assert ends["frob-worker-2"].how == "exception"
-    assert ends["frob-worker-1"].how in ("waited", "stopped")
-    assert ends["frob-worker-2"].step is None
-    assert str(found.summary).startswith("frob-worker-2 failed first")
+    assert ends[first].how == "exception"
+    assert ends[waiter].how in ("waited", "stopped")
+    assert ends[first].step is None
+    assert str(found.summary).startswith(f"{first} failed first")
+
+
+PEER_LEFT = [*KEY_ERROR[1:-1], "torch.distributed.DistBackendError: NCCL error: remote process exited"]
+
+
+@pytest.mark.parametrize(
+    ("aheads", "after", "first"),
+    [
+        (("0: ", "1: ", "2: "), ["srun: error: n-1: task 2: Exited with exit code 1"], "rank 2 on n-1"),
+        (("0: [rank0]: ", "1: [rank1]: ", "2: [rank2]: "), [], "rank 2"),
+        (("0: [rank4]: ", "0: [rank6]: ", "1: [rank9]: "), [], "rank 9"),
+        (
+            ("n-1: [rank0]: ", "n-1: [rank3]: ", "n-2: [rank9]: "),
+            ["n-2: [rank9]: CUDA error: unknown error"],
+            "rank 9 on n-2",
+        ),
+        (("[pod/a-0/c] [rank0]: ", "[pod/a-0/c] [rank1]: ", "[pod/a-1/c] [rank2]: "), [], "rank 2 on a-1"),
+        (("[pod/a-0/c] [rank0]: ", "[pod/a-1/c] [rank2]: ", "[pod/a-1/c] [rank3]: "), [], "rank 3 on a-1"),
+    ],
+)
+def test_mixed_tracebacks_in_one_log(aheads: tuple[str, ...], after: list[str], first: str) -> None:
+    """Tracebacks of several ranks, task by task or pod by pod, are read one by one: which failed first is known."""
+    logs = [_put_ahead(ahead, PEER_LEFT) for ahead in aheads[:-1]] + [_put_ahead(aheads[-1], KEY_ERROR[1:])]
+    mixed = [line for lines in zip(*logs, strict=True) for line in lines]
+    found = explainer.build_report([explainer._scan_lines("log", [*mixed, *after])])
+
+    assert str(found.summary).startswith(f"{first} failed first (KeyError: 'images' at data.py:7)")
+    assert [end.how for end in found.ends].count("exception") == 1
 
 
 ANSWERED = 'INFO:     192.0.2.7:7777 - "POST /v1/chat/completions HTTP/1.1" 200 OK'
@@ -680,6 +713,14 @@ def test_rows_of_a_table_are_no_containers() -> None:
 
     assert found.diagnoses
     assert not [end for end in found.ends if end.unit]
+
+
+def test_numbered_lines_are_no_tasks() -> None:
+    """A list of numbered lines, such as that of network interfaces, is not of several processes."""
+    listed = ["1: lo: <LOOPBACK,UP,LOWER_UP> mtu 65536", "2: eth0: <BROADCAST> mtu 1500", *KEY_ERROR]
+    found = explainer.build_report([explainer._scan_lines("log", listed)])
+
+    assert [end.unit for end in found.ends] == [""]
 
 
 THROUGHPUT = "INFO metrics.py:7] Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: {} tokens/s"
