@@ -22,7 +22,9 @@ _DATA_CODE = re.compile(
     r"data|tokenize_|preprocess|collat|convert|sampl|_map|template|prompt|reward|batch", re.IGNORECASE
 )
 _SAMPLES = "(?:batch|features?|examples?|samples?|rows?|inputs)"
-_DATA_PART = re.compile(rf"\b{_SAMPLES}\[(?:['\"]|\w{{0,30}}(?:field|column|key|name)\b)|\bfor \w{{1,20}} in {_SAMPLES}\b")
+_DATA_PART = re.compile(
+    rf"\b{_SAMPLES}\[(?:['\"]|\w{{0,30}}(?:field|column|key|name)\b)|\bfor \w{{1,20}} in {_SAMPLES}\b"
+)
 _DATA_FIELD = re.compile(
     r"KeyError: ['\"](?:texts?|messages|conversations?|prompts?|chosen|rejected|instruction|query|response)['\"]$"
 )
