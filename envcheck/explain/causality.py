@@ -23,8 +23,11 @@ MANUAL = tuple(
     for part in ("library/exceptions.html", "tutorial/", "reference/simple_stmts.html", "library/functions.html")
 )
 ADVICE = "{advice}."
-LONGEST = 240  # characters of a value from a log line, in our text
+LONGEST = 400  # characters of a value from a log line, in our text
 _INSTALLED_VALUES = ("requirement", "upgrade", "newest", "pair", "rebuild")  # of commands that install
+# A number that has to be a multiple of another one: alone, or before the words that say so.
+_DIVIDED = re.compile(r"^(\d{1,6})$|(\d{1,6})\)?\D{0,3} (?:must|should|needs? to|is not|are not|can(?:not|.t)) ")
+MOST_RANKS = 128  # a larger degree of parallelism is not offered
 _PLACE = re.compile(r"\{(\w{1,20})\}")
 # Values that are allowed in a command to be pasted: a log may come from a stranger.
 _HARMLESS = re.compile(r"[\w./:+@=,][\w./:+@=,-]{0,119}")
@@ -110,6 +113,8 @@ def make_diagnosis(
         named.setdefault("pip", raised_place.name_pip_package(named["module"]))
     if wanted := _count_wanted_ranks(named):
         named["wanted"] = wanted
+    if divisors := _list_divisors(named.get("found") or named.get("what", "")):
+        named["divisors"] = divisors
     if "package" in named and (releases := torch_releases.describe_torch_releases(named["package"])):
         named["releases"] = releases
     if "package" in named:
@@ -160,6 +165,13 @@ def _count_wanted_ranks(named: Mapping[str, str]) -> str:
         return ""
     batch, of_rank = int(named["batch"]), int(named["micro"]) * int(named["steps"])
     return str(batch // of_rank) if of_rank and batch and batch % of_rank == 0 else ""
+
+
+def _list_divisors(text: str) -> str:
+    """Return the numbers that divide what has to be divided, 28 of `heads (28) must be divisible by size (8)`."""
+    found = _DIVIDED.search(text)
+    number = int(found[1] or found[2]) if found else 0
+    return ", ".join(str(one) for one in range(1, min(number, MOST_RANKS) + 1) if number % one == 0)
 
 
 def _is_complete(command: str, named: Mapping[str, str]) -> bool:
@@ -266,7 +278,7 @@ def _fill_placeholder(found: re.Match[str], named: Mapping[str, str]) -> str:
     """Return the value, or general words: not twice the same ("the registry the registry"), and with one article."""
     ahead, name = found["ahead"] or "", found["name"]
     if value := named.get(name):
-        return ahead + value[:LONGEST]
+        return ahead + _shorten(value)
     general = _UNNAMED.get(name, name)
     words = translate(general) if general else ""
     article = _ARTICLE.match(words)
@@ -274,6 +286,13 @@ def _fill_placeholder(found: re.Match[str], named: Mapping[str, str]) -> str:
     if noun and re.search(rf"(?<![a-z]){re.escape(noun)} ?$", ahead, re.IGNORECASE):
         return ahead.rstrip()
     return ahead + (noun if _ARTICLE.fullmatch(ahead) else words)
+
+
+def _shorten(value: str) -> str:
+    """Return the value; of a long one its beginning, with no part of a word."""
+    if len(value) <= LONGEST:
+        return value
+    return value[:LONGEST].rpartition(" ")[0].rstrip(",") + " ..." if " " in value[:LONGEST] else value[:LONGEST]
 
 
 def _restore_warned_causes(found: list[_RankedDiagnosis]) -> list[_RankedDiagnosis]:

@@ -27,7 +27,8 @@ def translate_diagnosis(one: Diagnosis) -> Diagnosis:
             do=language.translate(one.do),
         )
     named = {name: language.translate(said) if name in OUR_VALUES else said for name, said in one.named}
-    says, why, do = (_fill_translation(language.translate(text), named) for text in (entry.says, entry.why, entry.do))
+    texts = (entry.says, entry.why, entry.do)
+    says, why, do = (_fill_translation(language.translate(text), named) if text else "" for text in texts)
     return replace(one, description=says, why=why, do=do)
 
 

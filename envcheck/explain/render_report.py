@@ -171,7 +171,8 @@ def _render_diagnosis(one: Diagnosis, style: Style) -> Iterator[str]:
         yield from _wrap_text(f"| {_format_place(line)}{_quote_line(line)[:400]}", style, "    ", "    | ")
     if one.count > 1:
         yield f"    | {translate(_('{count} matching lines', count=one.count))}"
-    yield from _wrap_text(one.why, style, "    ", "    ")
+    if one.why:
+        yield from _wrap_text(one.why, style, "    ", "    ")
     if one.installed:
         yield from _wrap_text(
             translate(_("versions in the log: {versions}", versions=join(", ", one.installed))), style, "    ", "    "

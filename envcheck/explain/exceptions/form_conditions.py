@@ -23,7 +23,9 @@ _DATA_CODE = re.compile(
     r"data|tokenize_|preprocess|collat|convert|sampl|_map|template|prompt|reward|batch", re.IGNORECASE
 )
 _SAMPLES = "(?:batch|features?|examples?|samples?|rows?|inputs)"
-_DATA_PART = re.compile(rf"\b{_SAMPLES}\[['\"]|\bfor \w{{1,20}} in {_SAMPLES}\b")
+_DATA_PART = re.compile(
+    rf"\b{_SAMPLES}\[(?:['\"]|\w{{0,30}}(?:field|column|key|name)\b)|\bfor \w{{1,20}} in {_SAMPLES}\b"
+)
 _DATA_FIELD = re.compile(
     r"KeyError: ['\"](?:texts?|messages|conversations?|prompts?|chosen|rejected|instruction|query|response)['\"]$"
 )
@@ -54,6 +56,7 @@ _MODEL_FOLDER = "/transformers_modules/"  # of code that came with a model
 _SENTENCE_END = re.compile(r"(?<!e\.g)(?<!i\.e)[.!?;](?=\s)")
 _MARK = re.compile(r"\W{0,3}\b(?:hint|tip|note)$", re.IGNORECASE)  # before the remedy
 _CLAUSE_ENDS = (",", ":", "(", "-")
+_PLEASE = re.compile(r"^(?:please|plz)(?:,| try to)? ", re.IGNORECASE)
 _CONDITION = re.compile(r"(?:If|When|For|In (?:case|order)|To)\b", re.IGNORECASE)
 _ARGUMENTS = "TrainingArguments."  # of transformers, which many programs have among their options
 # Programs that read their own options by the parser of transformers.
@@ -411,8 +414,11 @@ def _split_instruction(fit: FittingForm) -> Values:
     cut = ends[-1] if ends else 0
     clause = before[cut:].strip()
     if clause.endswith(_CLAUSE_ENDS) and not _CONDITION.match(clause):
-        return {**fit.groups, "message": _MARK.sub("", before.strip().rstrip("".join(_CLAUSE_ENDS)))}
-    return {**fit.groups, "message": before[:cut].strip().rstrip(";"), "remedy": f"{before[cut:]}{remedy}".strip()}
+        message = _MARK.sub("", before.strip().rstrip("".join(_CLAUSE_ENDS)))
+    else:
+        message, remedy = before[:cut].strip().rstrip(";"), f"{before[cut:]}{remedy}".strip()
+    remedy = _PLEASE.sub("", remedy)
+    return {**fit.groups, "message": message, "remedy": remedy[:1].upper() + remedy[1:]}
 
 
 CONDITIONS: Mapping[str, Condition] = {

@@ -225,7 +225,7 @@ def test_remedy_without_the_place_of_the_check() -> None:
     last = "OSError: Frob failed. [Hint: Please check FROB_IFNAME] (at /paddle/paddle/fluid/frob.cc:105)"
     found = explain_traceback("/w/train.py", "dist.init()", last)
 
-    assert found.do.endswith("Please check FROB_IFNAME")
+    assert found.do == "Check FROB_IFNAME"
 
 
 def test_command_installs_what_the_name_needs() -> None:
@@ -1397,8 +1397,8 @@ def test_what_an_engine_requires_is_not_upgraded_alone(package: str) -> None:
 @pytest.mark.parametrize(
     ("message", "fault", "remedy"),
     [
-        ("frob is off. Please set frob to true.", "frob is off.", "Please set frob to true."),
-        ("the frob is too small, please check it.", "the frob is too small", "please check it."),
+        ("frob is off. Please set frob to true.", "frob is off.", "Set frob to true."),
+        ("the frob is too small, please check it.", "the frob is too small", "Check it."),
         ("frob is 3. HINT: Set `frob=1`.", "frob is 3", "Set `frob=1`."),
         ("To read sound, please install 'quux_sound'.", "quux_sound", "To read sound, please install 'quux_sound'."),
         ("When using frob, you must enable `use_quux`.", "use_quux", "When using frob, you must enable `use_quux`."),
@@ -1409,7 +1409,7 @@ def test_instruction_is_not_repeated(message: str, fault: str, remedy: str) -> N
     found = explain_traceback("/w/args.py", "raise ValueError(", f"ValueError: {message}")
 
     assert found.description == f"The program refuses to continue (args.py:7): {fault}"
-    assert found.do == f"Follow the instruction: {remedy}"
+    assert found.do == remedy
 
 
 @pytest.mark.parametrize(

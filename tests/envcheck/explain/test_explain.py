@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.explain import codes
+from envcheck.explain import causality, codes, explainer
 from envcheck.explain.catalogue import load_entries
 
 ROOT = Path(__file__).parents[3]
@@ -150,3 +150,24 @@ def test_error_texts_of_cuda_have_advice(text: str) -> None:
     assert found is not None
     assert found.entry == "cuda.error"
     assert found.advice
+
+
+@pytest.mark.parametrize(
+    ("what", "shown"),
+    [
+        ("num_frob_heads (12) must be divisible by tensor parallel size (8)", "divides them: 1, 2, 3, 4, 6, 12. "),
+        ("num_frob_heads must be divisible by tensor parallel size (8)", "divides them. "),
+    ],
+)
+def test_degrees_that_divide(what: str, shown: str) -> None:
+    """The remedy lists the degrees that divide the size in the line, if the line has it."""
+    (found,) = explainer.diagnose([f"AssertionError: {what}"])
+
+    assert shown in found.do
+
+
+def test_long_value_ends_with_a_word() -> None:
+    """A long value is cut between two words."""
+    said = causality.fill_placeholders("{what}", {"what": "frob, " * 99})
+
+    assert said.endswith("frob ...")
