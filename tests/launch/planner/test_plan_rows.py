@@ -388,6 +388,7 @@ def test_cards_of_expert_parallelism() -> None:
         ("preparation", {"method": "lora"}, {"method": "qlora"}),
         ("recompute", {"recompute": "none"}, {"recompute": ""}),
         ("recompute", {"recompute": "full"}, {"recompute": "unspecified"}),
+        ("recompute", {"recompute": "", "method": "qlora"}, {"recompute": "", "method": "qlora", "quant": "gptq-int4"}),
     ],
 )
 def test_inputs_that_columns_leave_open(name: str, known: dict[str, str], open_row: dict[str, str]) -> None:
@@ -416,4 +417,7 @@ def test_recompute_of_a_prepared_base(cells: dict[str, str], kind: str) -> None:
     """PEFT's preparation of a bitsandbytes base recomputes by default; a framework passes an option of its own."""
     row = {"model": "llama-2-7b", "method": "qlora", "quant": "bnb-nf4", "framework": "HF Trainer", "seq_len": "512"}
 
-    assert table_rows.build_row_job({**row, **cells}).recompute.kind == kind
+    job = table_rows.build_row_job({**row, **cells})
+
+    assert job.recompute.kind == kind
+    assert (f"recompute {kind}" in str(table_rows.describe_assumptions({**row, **cells}, job))) is ("recompute" not in cells)
