@@ -266,6 +266,7 @@ def test_a_loop_in_fp32_computes_in_the_type_of_its_weights(loop: str) -> None:
     assert (plain.compute, whole.compute) == (2.0, 4.0)
     assert asked.precision == whole.precision == Precision(4.0, 4.0, 0.0, 8.0, 4.0)
     assert whole.framework.computes_loss == plain.framework.computes_loss
+    assert whole.framework.kept_logits == plain.framework.kept_logits == 2.0
     assert "attention" in opened and not opened & {"autocast", "mixed_precision"}
 
 
