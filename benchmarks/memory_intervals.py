@@ -35,10 +35,11 @@ from launch.memory.intervals import (
     FILE,
     MOVED,
     PLAIN,
-    QUANTISED,
     REGIMES,
     REPLICAS,
+    RESERVED,
     ROUTED,
+    UNNAMED,
     UNSPECIFIED,
     WHOLE,
     find_regime,
@@ -48,14 +49,15 @@ from launch.planner import LaunchPlan, verdict
 LIMIT = 0.98  # quantile of the upper limit
 # Low and high quantile by regime: the narrowest that hold HELD of its readings of left-out sources (--quantiles).
 QUANTILES = {
-    "whole": (0.06, 0.88), "quantised": (0.02, 0.93), "replicas": (0.12, 0.9), "plain": (0.04, 0.89),
-    "divided": (0.11, 0.96), "complex": (0.03, 0.92), "experts": (0.08, 0.96), "routed": (0.01, 0.98),
-    "moved": (0.02, 0.94), "unspecified": (0.06, 0.95), "assumed": (0.03, 0.96),
+    "whole": (0.05, 0.88), "reserved": (0.08, 0.94), "unnamed": (0.02, 0.93), "replicas": (0.12, 0.9),
+    "plain": (0.04, 0.89), "divided": (0.11, 0.96), "complex": (0.03, 0.92), "experts": (0.08, 0.96),
+    "routed": (0.01, 0.98), "moved": (0.02, 0.94), "unspecified": (0.06, 0.95), "assumed": (0.03, 0.96),
 }  # fmt: skip
 # Regimes of few sources, and those whose readings give their factors.
 POOLS = {
-    QUANTISED: (WHOLE, QUANTISED), PLAIN: (REPLICAS, PLAIN), COMPLEX: (DIVIDED, COMPLEX),
-    ROUTED: (DIVIDED, COMPLEX, ROUTED), MOVED: (DIVIDED, COMPLEX, MOVED), UNSPECIFIED: (PLAIN, COMPLEX, UNSPECIFIED),
+    RESERVED: (WHOLE, RESERVED), UNNAMED: (WHOLE, RESERVED, UNNAMED), PLAIN: (REPLICAS, PLAIN),
+    COMPLEX: (DIVIDED, COMPLEX), ROUTED: (DIVIDED, COMPLEX, ROUTED), MOVED: (DIVIDED, COMPLEX, MOVED),
+    UNSPECIFIED: (PLAIN, COMPLEX, UNSPECIFIED),
 }  # fmt: skip
 HELD = 0.9  # on one card, on several, and with all sources in use, since those are the bounds that a plan prints
 LOWS, HIGHS = range(1, 16), range(80, 99)  # percentages among which --quantiles searches

@@ -19,6 +19,7 @@ from launch.catalogue.links import MachineLinks
 OTHERS = Path(__file__).with_name("devices.toml")
 # Letters: names without a digit that are as short or shorter are kinds of cards (gpu, gpus, npu, dcu, mlu), not models.
 LONGEST_KIND = 4
+MEMORY_TOLERANCE = 0.07  # between the memory that a card is sold with and what its tool prints, without ECC's part
 TYPICAL_LINKS = mark(
     "links: {link_gbs:g} GB/s per card within a machine of {cards_per_node}, "
     "{net_gbs:g} GB/s between machines (typical for {name})"
@@ -68,6 +69,11 @@ class DeviceModel:
     def largest_node(self) -> int:
         """The most cards in a node that is sold."""
         return max(self.cards_per_node, *self.node_sizes, 1)
+
+    def correct_memory(self, given: float) -> float:
+        """Return the memory in GiB that the card's tool prints, if `given` is the size that the card is sold with."""
+        is_sold = not self.figures_of and 0 < given - self.memory_gib <= given * MEMORY_TOLERANCE
+        return self.memory_gib if is_sold else given
 
 
 def assumed_links(device: DeviceModel, cards: int) -> Iterator[Message]:
@@ -168,7 +174,6 @@ def _name_unlisted(card: DeviceModel, text: str) -> DeviceModel:
 _SOCKETS = ("sxm[2-5]?", "pcie", "oam")
 _SOCKET_AT_END = re.compile(f"(?:{'|'.join(_SOCKETS)})$")
 _SOLD_MEMORY = re.compile(r"(\d{1,3})g(?:i?b)?")
-_MEMORY_TOLERANCE = 0.07  # between the memory that a card is sold with and what its tool prints, without ECC's part
 
 
 def find_named_device(text: str) -> DeviceModel:
@@ -185,7 +190,7 @@ def find_named_device(text: str) -> DeviceModel:
 
 def _is_named(card: DeviceModel, bare: str, size: int) -> bool:
     """Whether this is a bare name of the card, and the size (GiB, 0 if not given) that of its memory."""
-    is_size = not size or abs(card.memory_gib - size) <= size * _MEMORY_TOLERANCE
+    is_size = not size or abs(card.memory_gib - size) <= size * MEMORY_TOLERANCE
     return is_size and bare in (_split_device_name(name)[0] for name in card.names)
 
 

@@ -15,15 +15,17 @@ from launch.memory.planned_job import PlannedJob
 from launch.memory.saved_activations import C
 
 FILE = frameworks.FILE.with_name("residuals.toml")
-# Regimes: whole layers on one card, and those with a quantised base of which more than tensors is read, or of which
-# nobody says what is read.  The others by what a job has and whether tensors alone are read, or more: whole layers on
-# several cards; parts divided over several cards; a mixture of experts; on one card parts that are moved or gaps that
-# are read; a dense model on several cards of which nobody says what is read; assumed settings.
+# Regimes: whole layers on one card, of which tensors are read, more than tensors, or nobody says what.  The others by
+# what a job has and whether tensors alone are read, or more: whole layers on several cards; parts divided over several
+# cards; a mixture of experts; on one card parts that are moved or gaps that are read; a dense model on several cards of
+# which nobody says what is read; assumed settings.
 REGIMES = (
-    "whole", "quantised", "replicas", "plain", "divided", "complex", "experts", "routed", "moved", "unspecified",
-    "assumed",
+    "whole", "reserved", "unnamed", "replicas", "plain", "divided", "complex", "experts", "routed", "moved",
+    "unspecified", "assumed",
 )  # fmt: skip
-WHOLE, QUANTISED, REPLICAS, PLAIN, DIVIDED, COMPLEX, EXPERTS, ROUTED, MOVED, UNSPECIFIED, ASSUMED = REGIMES
+(
+    WHOLE, RESERVED, UNNAMED, REPLICAS, PLAIN, DIVIDED, COMPLEX, EXPERTS, ROUTED, MOVED, UNSPECIFIED, ASSUMED,
+) = REGIMES  # fmt: skip
 OBEYED = 0.95  # share of the readings of left-out sources that must not exceed the limit where "up to" is printed
 
 
@@ -66,7 +68,7 @@ def find_regime(job: PlannedJob) -> str:
         return MOVED if not several else DIVIDED if tensors else COMPLEX
     if several:
         return REPLICAS if tensors else PLAIN
-    return QUANTISED if not tensors and (job.quant or not job.meter_known) else WHOLE
+    return WHOLE if tensors else RESERVED if job.meter_known else UNNAMED
 
 
 def is_divided(job: PlannedJob) -> bool:

@@ -41,7 +41,14 @@ def _accumulate(job: PlannedJob) -> tuple[PlannedJob, ...]:
 
 
 def _change_loss(job: PlannedJob) -> tuple[PlannedJob, ...]:
-    return (replace(job, fused_loss=not job.fused_loss),) if job.framework.fused_chunk else ()
+    """The other loss, where a framework has a chunked one of its own, or kernels of its own.
+
+    Around models as published it is Liger's, which is off by default (transformers, training_args.py,
+    use_liger_kernel).
+    """
+    f = job.framework
+    switched = f.fused_chunk < 0 and f.kernels.as_published
+    return (replace(job, fused_loss=not job.fused_loss),) if f.fused_chunk and not switched else ()
 
 
 def _change_targets(job: PlannedJob) -> tuple[PlannedJob, ...]:

@@ -205,7 +205,9 @@ def build_described_machine(
             memory_gib=size,
         )
     return set_cards_per_node(
-        PlannedMachine(kind, cards or count, memory_gib or size, used_gib, note), cards, cards_per_node
+        PlannedMachine(kind, cards or count, kind.correct_memory(memory_gib or size), used_gib, note),
+        cards,
+        cards_per_node,
     )
 
 

@@ -16,6 +16,7 @@ from launch.catalogue.devices import DeviceModel
 from launch.catalogue.frameworks import Framework
 from launch.memory import open_inputs, quantised
 from launch.memory.planned_job import Adapter, ParallelLayout, PlannedJob, Precision, Recompute, adapt_model
+from launch.memory.saved_activations import C
 from launch.memory.states import moment_bytes
 from launch.planner import layout_rules, option_words
 from launch.planner.card_memory import CardMemory
@@ -120,7 +121,9 @@ def choose_precision(f: Framework, optimizer: str = "adamw", precision: str = ""
     if precision == "fp32":
         return Precision(4.0, 4.0, 0.0, moment_bytes(optimizer, 4.0, 0.0), 4.0)
     master = 0.0 if f.weight == 4.0 else f.half_master if precision == "fp16" else f.master
-    return Precision(f.weight, f.gradient, master, moment_bytes(optimizer, f.weight, master))
+    return Precision(
+        f.weight, f.gradient, master, moment_bytes(optimizer, f.weight, master), f.weight if f.full_precision else C
+    )
 
 
 def doubt_flash_kernel(f: Framework, precision: str) -> Framework:

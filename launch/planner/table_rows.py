@@ -219,7 +219,7 @@ def prepare_base(job: PlannedJob) -> PlannedJob:
     that call it pass an option of their own.
     """
     silent = "recompute" in job.open_inputs and is_lifted(job) and not job.framework.prepares
-    return replace(job, recompute=Recompute("full")) if silent else job
+    return open_inputs.settle_inputs(replace(job, recompute=Recompute("full")), "recompute") if silent else job
 
 
 def parse_length(row: Row) -> int:
@@ -293,7 +293,7 @@ def describe_assumptions(row: Row, job: PlannedJob) -> Message | None:
     }
     values |= {} if (row.get("device") or "").strip() else {"device_mem_gib": f"{job.memory_gib:g}"}
     values |= {} if job.trains_all else {"lora_rank": job.adapter.rank}
-    empty = [f"{name} {value}" for name, value in values.items() if not (row.get(name) or "").strip()]
+    empty = [f"{name} {value}" for name, value in values.items() if (row.get(name) or "").strip() in UNSAID]
     return _("assumed for empty cells: {values}", values=join(", ", empty)) if empty else None
 
 
@@ -324,7 +324,7 @@ def build_row_job(row: Row) -> PlannedJob:
         model=model,
         framework=f,
         device=device,
-        memory_gib=parse_number(row, "device_mem_gib", device.memory_gib) or device.memory_gib,
+        memory_gib=device.correct_memory(parse_number(row, "device_mem_gib") or device.memory_gib),
         layout=laid,
         precision=parse_precision(row, f),
         sharding=parse_sharding(row),

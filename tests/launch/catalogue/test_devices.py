@@ -89,6 +89,15 @@ def test_other_cards_are_not_taken_for_one(text: str) -> None:
         devices.find_named_device(text)
 
 
+@pytest.mark.parametrize(
+    ("name", "given", "memory_gib"),
+    [("a10", 24, 22.5), ("a10", 22.2, 22.2), ("h100", 80, 79.6), ("h100", 96, 96), ("4090", 48, 48), ("a100", 80, 80)],
+)
+def test_memory_as_sold(name: str, given: float, memory_gib: float) -> None:
+    """The size that a card is sold with means what its tool prints; of a card with other memory it is its own."""
+    assert devices.find_named_device(name).correct_memory(given) == memory_gib
+
+
 def test_each_vendor_has_a_typical_card() -> None:
     """The first entry of a vendor is its typical card, and not one with another card's figures."""
     assert not [name for name in VENDORS if devices.find_default_device(name).figures_of]

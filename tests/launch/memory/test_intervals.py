@@ -47,7 +47,7 @@ def test_known_settings_have_the_narrower_bounds() -> None:
 
 
 def test_readings_of_one_card_have_bounds_of_their_own() -> None:
-    """A plan's interval is that of tensors; readings beyond them have others if it is quantised."""
+    """A plan's interval is that of tensors; readings beyond them have others."""
     job = replace(make_job(framework="trl", recompute="full"), layout=ParallelLayout(), sharding="none", meter="smi")
     answer = verdict.evaluate_job(replace(job, open_inputs=frozenset(), memory_gib=200.0))
     found, (low, high) = intervals.load_residuals(), verdict.reading_interval(answer)
@@ -55,9 +55,9 @@ def test_readings_of_one_card_have_bounds_of_their_own() -> None:
 
     assert answer.interval == (found["whole"].low * need, found["whole"].high * need)
     assert (low, high) == pytest.approx(
-        tuple(end * answer.reading_gib for end in (found["whole"].low, found["whole"].high))
+        tuple(end * answer.reading_gib for end in (found["reserved"].low, found["reserved"].high))
     )
-    assert intervals.find_residuals(replace(answer.job, method="lora", quant="bnb-nf4")) == found["quantised"]
+    assert intervals.find_residuals(replace(answer.job, method="lora", quant="bnb-nf4")) == found["reserved"]
 
 
 @pytest.mark.parametrize(
@@ -67,10 +67,10 @@ def test_readings_of_one_card_have_bounds_of_their_own() -> None:
         ({"metric": "max_allocated"}, "replicas"),
         ({"metric": ""}, "unspecified"),
         ({"metric": "unspecified", "sharding": "zero3"}, "unspecified"),
-        ({"cards": "1", "sharding": "none"}, "whole"),
-        ({"cards": "1", "sharding": "none", "metric": ""}, "quantised"),
+        ({"cards": "1", "sharding": "none"}, "reserved"),
+        ({"cards": "1", "sharding": "none", "metric": ""}, "unnamed"),
         ({"cards": "1", "sharding": "none", "metric": "max_allocated"}, "whole"),
-        ({"cards": "1", "sharding": "none", "method": "qlora"}, "quantised"),
+        ({"cards": "1", "sharding": "none", "method": "qlora"}, "reserved"),
         ({"cards": "1", "sharding": "none", "method": "qlora", "metric": "max_allocated"}, "whole"),
         ({"sharding": "zero3"}, "complex"),
         ({"framework": "Megatron-LM", "sharding": "none", "tp": "8"}, "complex"),
@@ -86,7 +86,7 @@ def test_readings_of_one_card_have_bounds_of_their_own() -> None:
         ({"seq_kind": "longest_sample", "metric": "max_allocated"}, "replicas"),
         ({"cards": "1", "sharding": "none", "offload": "activations"}, "moved"),
         ({"cards": "1", "sharding": "none", "framework": "fp32 training loop", "weight_dtype": "fp32"}, "assumed"),
-        ({"cards": "1", "sharding": "none", "framework": "training loop", "weight_dtype": "fp32"}, "whole"),
+        ({"cards": "1", "sharding": "none", "framework": "training loop", "weight_dtype": "fp32"}, "reserved"),
         ({"cards": "1", "sharding": "none", "offload": "activations", "metric": "max_allocated"}, "moved"),
         ({"framework": ""}, "assumed"),
         ({"framework": "somebody's own"}, "assumed"),
@@ -159,7 +159,7 @@ def test_the_bounds_of_open_inputs_are_factors_of_the_extremes() -> None:
     """A row that does not name its allocator has the low bound of one value, and the high one of the other."""
     row = {**ROW, "framework": "axolotl"}  # whose releases differ; torch's own default is known
     asked, most, least = (job_table.predict_row({**row, "expandable_segments": word}) for word in ("", "0", "1"))
-    factors = intervals.load_residuals()["whole"]
+    factors = intervals.load_residuals()["reserved"]
 
     assert asked["predicted_gib"] == most["predicted_gib"] and asked["high_gib"] == most["high_gib"]
     assert float(asked["low_gib"]) == pytest.approx(factors.low * float(least["predicted_gib"]), abs=0.02)
@@ -171,7 +171,7 @@ def test_a_row_without_a_meter_has_wider_bounds_than_the_vendor_tool() -> None:
     asked, smi = (job_table.predict_row({**ROW, "metric": word}) for word in ("unspecified", "smi"))
     width = {name: float(row["high_gib"]) - float(row["low_gib"]) for name, row in (("asked", asked), ("smi", smi))}
 
-    assert asked["predicted_gib"] == smi["predicted_gib"] and width["asked"] > 1.5 * width["smi"]
+    assert asked["predicted_gib"] == smi["predicted_gib"] and width["asked"] > 1.2 * width["smi"]
 
 
 @pytest.mark.parametrize(("framework", "is_open"), [("trl", True), ("litgpt 2024", False), ("unsloth", False)])

@@ -30,7 +30,7 @@ from launch.memory import (
 from launch.memory.planned_job import Adapter, ParallelLayout, PlannedJob, Precision, Recompute
 from launch.memory.stage_parts import build_stage_parts, count_layer_bytes
 from launch.memory.states import moment_bytes
-from launch.planner import table_rows, verdict
+from launch.planner import resolve, table_rows, verdict
 from tests.launch.planner.planner_helpers import A100, GENERIC, MEGATRON, make_job
 
 KNOWN = frameworks.load_frameworks()
@@ -260,9 +260,13 @@ def test_a_loop_in_fp32_computes_in_the_type_of_its_weights(loop: str) -> None:
     row = {"model": "gpt2", "cards": "1", "weight_dtype": "fp32", "seq_len": "1024"}
     plain, whole = (table_rows.build_row_job({**row, "framework": word}) for word in (loop, f"fp32 {loop}"))
     opened = {one.name for one, _others in open_inputs.list_alternatives(whole)}
+    machine = resolve.PlannedMachine(A100, 1, 80.0)
+    asked = resolve.build_planned_job(machine, "gpt2", "full", {"framework": f"fp32 {loop}"})
 
     assert (plain.compute, whole.compute) == (2.0, 4.0)
+    assert asked.precision == whole.precision == Precision(4.0, 4.0, 0.0, 8.0, 4.0)
     assert whole.framework.computes_loss == plain.framework.computes_loss
+    assert whole.framework.kept_logits == plain.framework.kept_logits == 2.0
     assert "attention" in opened and not opened & {"autocast", "mixed_precision"}
 
 

@@ -387,11 +387,14 @@ def test_cards_of_expert_parallelism() -> None:
         ("preparation", {"framework": "TRL SFTTrainer", "method": "qlora"}, {"method": "qlora"}),
         ("preparation", {"method": "lora"}, {"method": "qlora"}),
         ("recompute", {"recompute": "none"}, {"recompute": ""}),
+        ("fused_loss", {}, {"framework": "TRL SFTTrainer 1.14"}),
+        ("fused_loss", {"fused_ce": "0"}, {"framework": "unsloth"}),
         ("recompute", {"recompute": "full"}, {"recompute": "unspecified"}),
+        ("recompute", {"recompute": "", "method": "qlora"}, {"recompute": "", "method": "qlora", "quant": "gptq-int4"}),
     ],
 )
 def test_inputs_that_columns_leave_open(name: str, known: dict[str, str], open_row: dict[str, str]) -> None:
-    """fp32 weights without a word on autocast, a user's preparation of a quantised base, recompute that is not said."""
+    """fp32 weights without a word on autocast, a user's preparation of a quantised base, a framework's own loss."""
     row = {"model": "llama-3-8b", "method": "full", "cards": "1", "framework": "HF Trainer", "seq_len": "1024",
            "recompute": "full"}  # fmt: skip
 
@@ -416,4 +419,7 @@ def test_recompute_of_a_prepared_base(cells: dict[str, str], kind: str) -> None:
     """PEFT's preparation of a bitsandbytes base recomputes by default; a framework passes an option of its own."""
     row = {"model": "llama-2-7b", "method": "qlora", "quant": "bnb-nf4", "framework": "HF Trainer", "seq_len": "512"}
 
-    assert table_rows.build_row_job({**row, **cells}).recompute.kind == kind
+    job = table_rows.build_row_job(row | cells)
+
+    assert job.recompute.kind == kind
+    assert (f"recompute {kind}" in str(table_rows.describe_assumptions(row | cells, job))) is ("recompute" not in cells)
