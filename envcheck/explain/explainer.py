@@ -205,7 +205,7 @@ def _judge_verdict(scans: Sequence[LogFindings], ends: Sequence[ProcessEnd]) -> 
     if _have_finished(ends):
         return "finished"
     marks = [scan.progress for scan in scans]
-    return "running" if any(one.last or one.end or one.find_survived() for one in marks) else "unknown"
+    return "running" if any(one.last or one.end or one.served for one in marks) else "unknown"
 
 
 def _is_without_failure(scans: Sequence[LogFindings], told: Sequence[Diagnosis]) -> bool:
