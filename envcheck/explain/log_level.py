@@ -14,7 +14,7 @@ _MILD = re.compile(
 # next to another framework, pip about earlier packages, NumPy about a module that may still load, DeepSpeed's search
 # for a compiler, a program about an optional import, a trainer about what it could not write into a model's card.
 _TRIED = re.compile(
-    r"thrown while requesting (?:HEAD|GET)|Retry attempt failed"
+    r"thrown while requesting [A-Z]{3,4} |Retry attempt failed"
     r"|^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{1,9}: [EW] (?:tensorflow|external|\S{0,80}stream_executor|\S{0,20}cuda_)"
     r"|pip's dependency resolver|which is incompatible\.$"
     r"|A module that was compiled using NumPy 1\.x cannot be run|\bnvcc: (?:command )?not found"
@@ -29,8 +29,9 @@ _TRIED = re.compile(
     r"|^(?![\w.]{0,80}(?:Error|Exception)\b).{0,600}?(?:\b[Rr]etrying(?: in\b|\.{1,3}|$)|\bwill (?:retry|be retried)\b"
     r"|\b[Rr]etry \d{1,3} of \d|[-,;(] ?(?:skipp|ignor)(?:ed|ing)\b)|\bcreation will fail if\b"
     # a client that left, and a request that a server's check refused
-    r"|\bcontext canceled\b|\b[Cc]lient (?:has )?(?:disconnect|clos|cancel)|\bInput validation error: |:validate: "
-    r"|\bwhen fetching new request: |\b[Cc]heck request failed|\brequest\[[\w-]{1,80}\] generator error"
+    r"|\bcontext canceled\b|\b[Cc]lient (?:has )?(?:disconnect|clos|cancel)|\bInput validation error: "
+    r"|:(?:validate|schedule): |\bwhen fetching new request: |\b[Cc]heck request failed"
+    r"|\brequest\[[\w-]{1,80}\] generator error"
     # apt tries the next mirror, and ends with `E:` otherwise; xformers and git go on without the other part
     r"|^(?:#\d{1,4} [\d.]{1,12} )?(?:Err:\d| {1,3}Connection timed out \[IP: )|^Error caught was: No module"
     r"|^Waiting for cache lock: |^Error while downloading from http"

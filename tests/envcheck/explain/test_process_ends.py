@@ -761,6 +761,8 @@ def test_regular_end_of_tools(line: str) -> None:
         ("INFO:     Application startup complete.", "ERROR 9 api.py[line:1] request[cmpl-9] generator error: no"),
         (ROUTER + "server: Connected", ROUTER + "validation: Input validation error: `inputs` must be shorter"),
         (DONE, "wandb: ERROR Failed to upload file model.safetensors, retrying"),
+        (DONE, "HTTP Error 500 thrown while requesting PUT https://hub.local/repos/x", "Retrying in 1s [Retry 1/5]."),
+        (ROUTER + "server: Connected", "ERROR generate{}:schedule: text_generation_router::infer: Model is overloaded"),
         (DONE, "COMET ERROR: Error while uploading asset 'a.bin'"),
         (DONE, "E0601 09:15:02.100 11 tensorboard/uploader.py:301] rpc error: deadline exceeded"),
         (DONE, "Exception in thread EventWriter-1:", *TRACEBACK, "OSError: [Errno 116] Stale file handle"),
@@ -777,6 +779,16 @@ def test_regular_end_of_tools(line: str) -> None:
 def test_program_at_work(lines: tuple[str, ...]) -> None:
     """What a program, or its tracker, reports of a request, a sample or its clean-up is no failure."""
     assert judge_lines(*lines).verdict in QUIET
+
+
+@pytest.mark.parametrize(("gap", "first"), [(9, "network.http_connect"), (60, "exceptions.wrong_type")])
+def test_old_error_before_an_exception(gap: int, first: str) -> None:
+    """A known error led to an exception shortly after it, not to one after much other work."""
+    lines = ["curl: (7) Failed to connect to 10.0.0.9 port 8080: Connection refused", *["stage is prepared"] * gap]
+
+    found = judge_lines(*lines, *TRACEBACK, "TypeError: 'Spec' object is not subscriptable")
+
+    assert found.diagnoses[0].name == first
 
 
 @pytest.mark.parametrize(
