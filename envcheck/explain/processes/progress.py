@@ -48,7 +48,8 @@ _ANSWER_WORDS = (b'" 200', b"| 200 |", b"runner started", b"startup complete", b
 _THROUGHPUT_WORDS = (b"throughput",)  # an idle server prints it too, so that these lines may be the last ones
 _SERVED = re.compile(
     rb'"POST /[^" \n]{0,80}(?:completions|generate|embed|chat|score|rerank)[^" \n]{0,40} HTTP/1\.[01]" 200\b'
-    rb"|^\[GIN\] [^\n]{10,40}\| 200 \||\bllama runner started\b|\bApplication startup complete\b"
+    rb"|^\[GIN\] [^\n]{10,40}\| 200 \|[^\n]{0,80} \"/(?:api/(?:chat|generate|embed)|v1/\w)"
+    rb"|\bllama runner started\b|\bApplication startup complete\b"
     rb"|\bserver is listening on http|\bStarted HTTPService at |^Daemon start success!"
     rb"|\blog_server_r: request: POST .{1,200} 200\b"
     rb"|\btext_generation_router\S{0,60}: (?:[\w/.:]{1,60}: )?(?:Connected|Success)\s{0,3}$"

@@ -800,6 +800,7 @@ def test_old_error_before_an_exception(gap: int, first: str) -> None:
         ("Successfully installed a-1.0", "ERROR: No matching distribution found for xformers==0.0.29"),
         (ROUTER + "server: Connected", "ERROR text_generation_launcher: Shard 0 crashed"),
         (DONE, *TRACEBACK, "KeyboardInterrupt"),
+        ("Error: unsupported architecture", *['[GIN] 2024/09/18 - 11:05:31 | 200 | 26.3µs | 127.0.0.1 | HEAD "/"'] * 2),
     ],
 )
 def test_failure_after_a_good_mark(lines: tuple[str, ...]) -> None:
