@@ -12,6 +12,7 @@ from envcheck.explain import codes, timestamps
 from envcheck.explain.diagnosis import KINDS, CatalogueEntry, Diagnosis, Evidence
 from envcheck.explain.exceptions import api_changes, installed_versions, raised_place, torch_releases
 from envcheck.explain.log_findings import LogFindings
+from envcheck.explain.log_level import is_mild
 
 SHOWN = 3
 EXIT = "exit"  # area of the entries that report how a process ended
@@ -79,9 +80,17 @@ def _rank_entry(
         for scan in scans
         if entry.name in scan.hits and scan.may_entry_end_training(entry, scan.hits[entry.name].last)
     ]
-    mild = entry.kind in ("cause", "symptom") and all(scan.hits[entry.name].mild for scan in ended)
+    mild = entry.kind in ("cause", "symptom") and all(_is_mild_at_end(scan, entry) for scan in ended)
     made = make_diagnosis(entry, groups, tuple(seen[:SHOWN]), sum(hit.count for hit in hits), installed)
     return _RankedDiagnosis(replace(made, kind="warning") if mild else made, entry, when(seen[0]))
+
+
+def _is_mild_at_end(scan: LogFindings, entry: CatalogueEntry) -> bool:
+    """Return whether each line of the entry that may have ended the training is only a warning."""
+    hit = scan.hits[entry.name]
+    last = scan.make_evidence(hit.last, hit.last_line)
+    ended = (line for line in (*hit.first_lines, last) if scan.may_entry_end_training(entry, line.line))
+    return hit.mild or all(is_mild(line.text) for line in ended)
 
 
 def _list_lines(scan: LogFindings, name: str) -> list[Evidence]:

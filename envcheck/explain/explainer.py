@@ -44,7 +44,8 @@ DIVERGED = "training.nan"  # a warning, unless the training goes on so to its en
 UNKNOWN = "exceptions.unknown"
 _SHELL_LINE = re.compile(r"^[\w./~-]{1,160}: (?:line )?\d{1,6}: ")  # of a script that went on
 SHELL_LINES = 20  # an unknown exception so shortly after what a script did not start is its consequence
-NEAR_LINES = 200  # a known cause so many lines before an unknown exception led to it
+NEAR_LINES = 40  # a known cause so many lines before an unknown exception led to it
+CHAIN_LINES = 200  # of a chain of exceptions
 
 
 @functools.cache
@@ -205,7 +206,7 @@ def _judge_verdict(scans: Sequence[LogFindings], ends: Sequence[ProcessEnd]) -> 
     if _have_finished(ends):
         return "finished"
     marks = [scan.progress for scan in scans]
-    return "running" if any(one.last or one.end or one.find_survived() for one in marks) else "unknown"
+    return "running" if any(one.last or one.end or one.served for one in marks) else "unknown"
 
 
 def _is_without_failure(scans: Sequence[LogFindings], told: Sequence[Diagnosis]) -> bool:
@@ -377,7 +378,7 @@ def _find_wrapped_exception(
 ) -> RaisedException | None:
     """Return the exception before it in the same chain whose form says more than the entry that knows its line."""
     earlier = [
-        one for one in scan.raised if one.rank == raised.rank and raised.line - NEAR_LINES <= one.end < raised.line
+        one for one in scan.raised if one.rank == raised.rank and raised.line - CHAIN_LINES <= one.end < raised.line
     ]
     if entry.name not in REPEATING:
         return None

@@ -23,6 +23,7 @@ from envcheck.explain.exceptions.headless import may_tell_form, read_headless
 from envcheck.explain.exceptions.installed_versions import PrintedVersion
 from envcheck.explain.exceptions.notices import is_notice
 from envcheck.explain.line_kind import compute_kind
+from envcheck.explain.log_level import is_mild
 from envcheck.explain.log_text import sanitize_line
 from envcheck.explain.processes import pods
 from envcheck.explain.processes.launcher_report import ReportedEnd, read_launcher_report
@@ -39,11 +40,16 @@ RANKS = 4096  # whose first line of an entry is kept
 PREFIX = 120  # bytes at the beginning of a line in which a launcher names the rank
 HEAD = b"Traceback (most recent call last)"
 CLEANUP_LINES = 60  # of a traceback of a clean-up
-IGNORED = b"Exception ignored "  # in the line before a traceback of a clean-up, which ended nothing
+# In the line before a traceback of a clean-up, which ended nothing.
+_IGNORED = re.compile(rb"Exception ignored |Error in atexit\._run_exitfuncs")
 BUFFER = 1 << 13  # bytes of step output that a process may buffer until it ends, and which then follow its error
 Line = TypeVar("Line", Evidence, RaisedException)
 FRAMES, FOLLOWING = 80, 6  # lines before and after an exception without a head that are read
 _MAYBE_RANK = re.compile(rb"(?i:rank|default)[_ ]?\d|\d\]<std|^(?:" + UNIT.encode() + rb")")
+_INSTALLED = re.compile(rb"^(?:#\d{1,4} [\d.]{1,12} )?Successfully installed( [^\n]{1,4000})", re.MULTILINE)
+_PACKAGE = re.compile(r"[=<>!~\[ ;(].*", re.DOTALL)  # what follows the name in a requirement
+# How a server ends at Ctrl-C, after it reported its end.
+_STOP_REQUEST = re.compile(r"KeyboardInterrupt$|asyncio\.exceptions\.CancelledError$")
 _STEP = re.compile(rb"\bloss['\"]?\s?[:=]\s?['\"]?\d|\btrain_runtime\b")
 
 
@@ -112,6 +118,7 @@ class LogFindings:
     odd_seen: Counter[bytes] = field(default_factory=Counter)
     odd: list[Evidence] = field(default_factory=list)
     tail: list[Evidence] = field(default_factory=list)
+    handled: list[range] = field(default_factory=list)  # lines of the exceptions with which the program coped
     reported: tuple[ReportedEnd, ...] = ()  # by a launcher whose output this is
     versions: tuple[PrintedVersion, ...] = ()  # of packages, in the first and last TAIL bytes
     time: float | None = None
@@ -158,6 +165,7 @@ class LogFindings:
         self.raised.sort(key=lambda one: one.line)  # of several ranks, those that began first may have ended last
         self.odd = [Evidence(self.name, number, sanitize_line(line)) for number, line in odd.values()]
         self._pass_over_events()
+        self._pass_over_installed()
         self._drop_handled()
         self._guess_exceptions()
         self.tail = _read_last_lines(self)
@@ -166,6 +174,7 @@ class LogFindings:
         self.diverged = ends_without_loss(self.end)
         self.read = self.lines + bool(self.end and not self.end.endswith(b"\n"))
         self._read_last_traceback()
+        self._note_regular_stop()
         self._drop_handled()
         steps = [line for line in self.end.split(b"\n") if _STEP.search(line)]
         if self.size > TAIL and sum(map(len, steps)) > BUFFER:
@@ -176,6 +185,29 @@ class LogFindings:
         self.odd_last.clear()
         _fill_objects(self)
         return _fill_missing_times(self)
+
+    def _note_regular_stop(self) -> None:
+        """Take the stop of a server or container for a regular end if no trouble is between its last answer and that.
+
+        A server whose engine died stops in the same way.
+        """
+        begin = max(0, self.progress.last.number if self.progress.last else 0, *self.progress.served)
+        loud = [hit for hit in self.hits.values() if not hit.mild]
+        hits = (number for hit in loud for number in (hit.last, *(line.line for line in hit.first_lines)))
+        odd = (line.line for line in self.odd if not is_mild(line.text))
+        troubles = (*hits, *odd, *(one.end for one in self.raised if not one.in_thread))
+        if self.progress.stopped and not any(begin < line < self.progress.stopped for line in troubles):
+            self.progress.end = max(self.progress.end, self.progress.stopped)
+
+    def _pass_over_installed(self) -> None:
+        """Take what pip reported of a package for a warning if it installed that package afterwards."""
+        for row in _INSTALLED.finditer(self.end):
+            number = self.lines + 1 - self.end.count(b"\n", row.start())
+            names = row[1].decode("utf-8", "replace").lower().replace("_", "-")
+            for hit in self.hits.values():
+                wanted = {_PACKAGE.sub("", value).lower().replace("_", "-") for value in hit.groups.values()}
+                if hit.last < number and any(one and f" {one}-" in names for one in wanted):
+                    hit.mild = True
 
     def _pass_over_events(self) -> None:
         """Take failed events of a pod that is ready, or was scheduled or started afterwards, for warnings."""
@@ -195,15 +227,19 @@ class LogFindings:
 
         The lines of entries among theirs are warnings.
         """
-        last = max(self.progress.last.number if self.progress.last else 0, self.progress.end)
+        last = max(self.progress.last.number if self.progress.last else 0, self.progress.end, *self.progress.served)
         worked = max(self._find_last_work(), self.progress.end)
         dropped = [
             one
             for one in self.raised
-            if (one.is_handled and max(one.last, one.end) < last) or (_is_survivable(one) and one.end < worked)
+            if (one.is_handled and max(one.last, one.end) < last)
+            or (_is_survivable(one) and one.end < worked)
+            or (self.progress.end and one.in_thread)
+            or (self.progress.end == self.progress.stopped > 0 and _STOP_REQUEST.match(one.text))
         ]
         self.raised = [one for one in self.raised if one not in dropped]
         spans = [range(one.line, max(one.last, one.end) + 1) for one in dropped]
+        self.handled += spans
         for hit in self.hits.values():
             lines = {*(one.line for one in hit.first_lines), hit.last}
             hit.mild = hit.mild or all(any(line in span for span in spans) for line in lines)
@@ -230,7 +266,7 @@ class LogFindings:
         known = {line.line: line for hit in self.hits.values() for line in hit.first_lines}
         for line in sorted({**known, **{line.line: line for line in self.odd}}.values(), key=lambda line: line.line):
             at = line.line - first  # negative for a line that is not among them
-            if at > 0 and ends_cleanup(last, at):
+            if (at > 0 and ends_cleanup(last, at)) or any(line.line in span for span in self.handled):
                 continue
             near = last[max(0, at - FRAMES) : at] if at > 0 else []
             after = last[at + 1 : at + 1 + FOLLOWING] if at >= 0 else []
@@ -273,11 +309,12 @@ class LogFindings:
         if at < 0 or any(one.line >= number for one in self.raised):
             return
         start = self.end.rfind(b"\n", 0, at) + 1
-        if IGNORED in self.end[:start].rstrip(b"\n").rpartition(b"\n")[2]:
+        before = self.end[:start].rstrip(b"\n").rpartition(b"\n")[2]
+        if is_ignored(before):
             return
         reader = TracebackReader()
         head, *rest = self.end[start:].split(b"\n")
-        reader.start_traceback(head, self.name, number, self.time)
+        reader.start_traceback(head, self.name, number, self.time, before=sanitize_line(before[:400]))
         fed = (reader.feed_line(line) for line in rest if reader.open)
         found = next(filter(None, fed), None) or reader.finish_log()
         if found:
@@ -289,12 +326,17 @@ def _is_survivable(one: RaisedException) -> bool:
     return one.is_handled or one.is_reported or one.in_thread
 
 
+def is_ignored(before: bytes) -> bool:
+    """Return whether the line before a traceback tells that it is of a clean-up, which ended nothing."""
+    return bool(_IGNORED.search(before))
+
+
 def ends_cleanup(lines: Sequence[bytes], at: int) -> bool:
     """Return whether the line is the exception's own line in a traceback of a clean-up, which ended nothing."""
     before = at - 1
     while before > max(0, at - CLEANUP_LINES) and lines[before][:1] in (b" ", b"\t"):
         before -= 1
-    return before > 0 and HEAD in lines[before] and IGNORED in lines[before - 1]
+    return before > 0 and HEAD in lines[before] and is_ignored(lines[before - 1])
 
 
 def _describe_sort(raised: RaisedException) -> tuple[int | None, str, bool, bool, bool]:

@@ -14,7 +14,7 @@ _MILD = re.compile(
 # next to another framework, pip about earlier packages, NumPy about a module that may still load, DeepSpeed's search
 # for a compiler, a program about an optional import, a trainer about what it could not write into a model's card.
 _TRIED = re.compile(
-    r"thrown while requesting (?:HEAD|GET)|Retry attempt failed"
+    r"thrown while requesting [A-Z]{3,4} |Retry attempt failed"
     r"|^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{1,9}: [EW] (?:tensorflow|external|\S{0,80}stream_executor|\S{0,20}cuda_)"
     r"|pip's dependency resolver|which is incompatible\.$"
     r"|A module that was compiled using NumPy 1\.x cannot be run|\bnvcc: (?:command )?not found"
@@ -22,12 +22,29 @@ _TRIED = re.compile(
     r"|^(?![\w.]{0,80}(?:Error|Exception)\b).{0,120}?"
     r"\b(?:[Cc]ould not|[Ff]ailed to|[Cc]annot|[Uu]nable to) (?:import|load)\b"
     r".{0,300}\bwill (?:be (?:disabled|unavailable|turned off)|not be (?:available|used|enabled))\b"
+    # what a tracker of experiments could not send: it keeps the data, and the training goes on
+    r"|^(?!\s|[\w.]{0,80}(?:Error|Exception)\b).{0,60}?(?i:\b(?:wandb|comet(?:_ml)?|swanlab|mlflow|clearml|neptune"
+    r"|aim|tensorboard)(?: \w{4,7})?[:/\].][^()\n]{0,60}?(?:\b(?:error|fail(?:ed|ure)|could not)\b|[\w/]{1,40}\.py:))"
+    # a line that tells how the program goes on
+    r"|^(?![\w.]{0,80}(?:Error|Exception)\b).{0,600}?(?:\b[Rr]etrying(?: in\b|\.{1,3}|$)|\bwill (?:retry|be retried)\b"
+    r"|\b[Rr]etry \d{1,3} of \d|[-,;(] ?(?:skipp|ignor)(?:ed|ing)\b)|\bcreation will fail if\b"
+    # a client that left, and a request that a server's check refused
+    r"|\bcontext canceled\b|\b[Cc]lient (?:has )?(?:disconnect|clos|cancel)|\bInput validation error: "
+    r"|:(?:validate|schedule): |\bwhen fetching new request: |\b[Cc]heck request failed"
+    r"|\brequest\[[\w-]{1,80}\] generator error"
+    # apt tries the next mirror, and ends with `E:` otherwise; xformers and git go on without the other part
+    r"|^(?:#\d{1,4} [\d.]{1,12} )?(?:Err:\d| {1,3}Connection timed out \[IP: )|^Error caught was: No module"
+    r"|^Waiting for cache lock: |^Error while downloading from http"
+    r"|\bfatal: not a git repository"
+    # the end of a program that has done its work
+    r"|\bTask was destroyed but it is pending|\bError in atexit\._run_exitfuncs|\bUnable to unlink domain socket"
+    r"|\[Proxy Service \d{1,3}\] Failed to execute operation Close"
     # the card of a model, which is written after the training
     r"|^(?![\w.]{0,80}(?:Error|Exception)\b).{0,120}?(?:\b[Mm]odel ?cards?\b"
     r"|[Cc]ould not (?:retrieve|fetch|get|load) (?:\w{1,20} )?info\b)"
 )
 # The access log of a server that answered a request with a refusal: what it reported before is about that request.
-_REFUSED = re.compile(rb"\"(?:POST|GET|PUT) /\S{0,200} HTTP/1\.[01]\" 4\d\d\b")
+_REFUSED = re.compile(rb"\"(?:POST|GET|PUT) /\S{0,200} HTTP/1\.[01]\" 4\d\d\b|^Trying to resume download")
 ANSWERED = 3  # lines after a report in which its answer follows
 # A program that found a difference and judged it to be none.
 _ACCEPTED = re.compile(

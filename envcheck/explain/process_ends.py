@@ -12,6 +12,7 @@ from envcheck.explain.diagnosis import CatalogueEntry, Evidence, RaisedException
 from envcheck.explain.exceptions import raised_place
 from envcheck.explain.exceptions.notices import has_waited, is_accident, is_notice
 from envcheck.explain.log_findings import LogFindings
+from envcheck.explain.log_level import is_mild
 from envcheck.explain.processes import rank_names
 from envcheck.explain.processes.join_ends import (
     apply_reports,
@@ -84,7 +85,7 @@ def list_known_lines(scan: LogFindings, entries: Mapping[str, CatalogueEntry]) -
         for name, hit in scan.hits.items()
         if not hit.mild and entries[name].kind != "warning"
         for line in [*hit.first_lines, *_read_other_hits(scan, name)]
-        if scan.may_entry_end_training(entries[name], line.line)
+        if scan.may_entry_end_training(entries[name], line.line) and not is_mild(line.text)
     ]
     return sorted(found, key=lambda one: one.line.line)
 

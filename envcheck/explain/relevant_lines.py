@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from envcheck.explain.diagnosis import Evidence
 from envcheck.explain.log_findings import LogFindings
+from envcheck.explain.log_level import is_mild
 from envcheck.explain.prefilter import DIGITS
 
 SHOWN = 10
@@ -15,7 +16,8 @@ ALARM = 3.0  # score of a line that reports an error
 _LAST = re.compile(r"^(?:\[[^\]]{1,40}\]:? ?){0,2}[A-Za-z_][\w.]{0,100}(?:Error|Exception|Interrupt|Exit|Failure)\b")
 _LOUD = re.compile(r"\b(?:FATAL|CRITICAL|PANIC|panic|fatal|Fatal|core dumped|Segmentation|terminate called)\b")
 _ERROR = re.compile(
-    r"\b(?:ERROR|Error|error|failed|Failed|FAILED|failure|cannot|Cannot|unable|Unable)\b|错误|失败|异常"
+    # a word of its own, not a part of the name of a file or package
+    r"(?<![\w/-])(?:ERROR|Error|error|failed|Failed|FAILED|failure|cannot|Cannot|unable|Unable)\b(?![-./]\w)|错误|失败|异常"
 )
 _MILD = re.compile(
     r"\b(?:INFO|DEBUG|WARN|WARNING|DeprecationWarning|FutureWarning|UserWarning)\b"
@@ -35,14 +37,15 @@ _TROUBLE = re.compile(
 # A program at work: its level of ordinary messages, its bars, its epochs.
 _WORK = re.compile(
     r"\b(?:INFO|SUCC)\b|^I\d{4} \d\d:\d\d:|^ {0,8}Normal {1,12}Started\b|^Successfully installed "
-    r"|\b[Tt]raining\b|\b[Ee]pochs?\b|\bserver is listening on\b|\ball slots are idle\b"
+    r"|^Processing triggers for |^Setting up \S{1,80} \(|\b[Tt]raining\b|\b[Ee]pochs?\b"
+    r"|\bserver is listening on\b|\ball slots are idle\b"
     r"|\b(?:it|examples)/s\b|\bs/it\b|\b[Ss]teps? \d"
 )
 # What a banner prints at each start, and pip of other packages when it has installed some.
 _BANNER = re.compile(r"\bbug reports?\b|\berror trace to\b|\bdependency resolver does not\b", re.IGNORECASE)
 _SUCCESS = re.compile(
     r"\bSUCC\b|\b(?:runtime|service|server|cluster|node) (?:has )?started\b|\b(?:succeeded|successfully)\b"
-    r"|^Successfully installed |\b[Ss]erver is up\b(?! yet)"
+    r"|^Successfully installed |^Processing triggers for |^Setting up \S{1,80} \(|\b[Ss]erver is up\b(?! yet)"
     r"|\d{1,9}/\d{1,9} \[[\d:]{2,12}<|^ {0,8}Normal {1,12}Started\b"
 )
 _CODE = re.compile(r'^(?:\s{4}|\s{0,40}(?:File "|raise |return |\^|~))')
@@ -65,14 +68,24 @@ def has_alarm(scan: LogFindings) -> bool:
     """Return whether an unknown line after the last step reports an error."""
     if scan.is_replaced:
         return False
-    last = max(scan.trains, scan.progress.last.number if scan.progress.last else 0)
-    return any(_score_text(line.text, False) >= ALARM for line in scan.odd if line.line > last)
+    last = max(scan.trains, scan.progress.last.number if scan.progress.last else 0, *scan.progress.served)
+    return any(_is_alarm(line.text) for line in scan.odd if line.line > last)
 
 
 def has_trouble(scan: LogFindings) -> bool:
     """Return whether any unknown line may report a failure, or that something ended or is missing."""
-    said = [line.text for line in (*scan.odd, *scan.tail) if not _BANNER.search(line.text)]
-    return any(_score_text(text, False) >= ALARM or (_TROUBLE.search(text) and not _MILD.search(text)) for text in said)
+    mild = {
+        number
+        for hit in scan.hits.values()
+        if hit.mild
+        for number in (hit.last, *(one.line for one in hit.first_lines))
+    }
+    lines = (line for line in (*scan.odd, *scan.tail) if line.line not in mild)
+    said = [line for line in lines if not _BANNER.search(line.text) and not is_mild(line.text)]
+    success = max((line.line for line in scan.tail if _SUCCESS.search(line.text)), default=0)
+    return any(_is_alarm(one.text) for one in said) or any(
+        _TROUBLE.search(one.text) and not _MILD.search(one.text) for one in said if one.line > success
+    )
 
 
 def has_work(scan: LogFindings) -> bool:
@@ -100,6 +113,10 @@ def _score_lines(scan: LogFindings) -> Iterable[tuple[float, Evidence]]:
 
 def _drop_digits(text: str) -> str:
     return text.encode().translate(None, DIGITS).decode()
+
+
+def _is_alarm(text: str) -> bool:
+    return _score_text(text, False) >= ALARM and not is_mild(text)
 
 
 def _score_text(text: str, ends_a_traceback: bool) -> float:

@@ -16,7 +16,6 @@ from envcheck.explain.index import EntryIndex, read_surroundings
 from envcheck.explain.line_kind import WINDOW, compute_kind, extract_codes
 from envcheck.explain.log_findings import (
     HEAD,
-    IGNORED,
     ODD,
     SHOWN,
     TAIL,
@@ -24,6 +23,7 @@ from envcheck.explain.log_findings import (
     LogFindings,
     MatchedLine,
     ends_cleanup,
+    is_ignored,
 )
 from envcheck.explain.log_level import ANSWERED, is_mild, is_note, is_refusal
 from envcheck.explain.log_text import sanitize_line
@@ -210,7 +210,7 @@ class LogScanner:
     def _start_traceback(self, lines: list[bytes], at: int, number: int) -> None:
         """Of very many tracebacks, `finish_log` reads the last one at the end of the log."""
         self._tracebacks += 1
-        if self._tracebacks > TRACEBACKS or (at and IGNORED in lines[at - 1]):
+        if self._tracebacks > TRACEBACKS or (at and is_ignored(lines[at - 1])):
             return
         self.found.time = self._find_time(lines, at)
         reader = TracebackReader()

@@ -18,6 +18,7 @@ from envcheck.explain.exceptions.message_lines import (
     join_details,
 )
 from envcheck.explain.exceptions.notices import has_one_line, is_handled, is_in_handler, is_in_thread, is_reported
+from envcheck.explain.log_level import is_refusal
 from envcheck.explain.log_text import sanitize_line
 from envcheck.explain.processes.line_prefix import drop_count
 from envcheck.explain.processes.rank_names import UNIT, find_prefix_rank, find_prefix_unit
@@ -96,7 +97,9 @@ class TracebackReader:
     def _collect_detail(self, text: str | None) -> RaisedException | None:
         """Keep a line of the message; return the exception where it ends."""
         self._after += 1
-        if text is not None and find_prefix_rank(text) is None and is_handled(text):  # not of another rank
+        if (
+            text is not None and find_prefix_rank(text) is None and (is_handled(text) or is_refusal((text.encode(),)))
+        ):  # not of another rank
             self.open = False
             return replace(self._make_exception(self._headline), is_handled=True)
         if text is not None and self._own_time is None and is_runtime_report(text):

@@ -20,17 +20,21 @@ _OBJECT = re.compile(
     r"\b(?:pod|job|pytorchjob|mpijob|rayjob|workload|podgroup)s?/([\w.-]{1,200})|\bin pod ([\w.-]{1,200})_"
 )
 
-_RECOVERY_WORDS = (b" Normal ", b" Ready ")
+_RECOVERY_WORDS = (b"Normal ", b" Ready ")
 _RECOVERY = re.compile(
-    rb"^ {0,8}Normal {1,12}(Scheduled|Started) {1,30}\S|^ {1,8}(Ready) {2,40}True[ \r]{0,4}$", re.MULTILINE
+    rb"^ {0,8}Normal {1,12}(Scheduled|Started|Completed) {1,30}\S|^ {1,8}(Ready) {2,40}True[ \r]{0,4}$", re.MULTILINE
 )
 # What fails after a start, as a probe, is not overcome by the next one, as the steps to a start are.
 _FAILED_EVENT = re.compile(
     r"\s{0,8}Warning {1,12}(FailedScheduling|Failed(?:Mount|AttachVolume|MapVolume|CreatePodSandBox)?|NetworkNotReady"
-    r"|InspectFailed|ErrImagePull|Unhealthy) {1,30}\S"
+    r"|InspectFailed|ErrImagePull|Unhealthy|BackOff) {1,30}\S"
 )
 
-_OVERCOME_BY: dict[str, tuple[str, ...]] = {"FailedScheduling": ("Scheduled", "Started"), "Unhealthy": ()}
+_OVERCOME_BY: dict[str, tuple[str, ...]] = {
+    "FailedScheduling": ("Scheduled", "Started"),
+    "Unhealthy": (),
+    "BackOff": (),
+}
 
 Section = tuple[int, str]  # its first line, and the name of its object
 Recovery = tuple[int, str]  # line and reason of an event after which earlier failures no longer matter
@@ -88,5 +92,5 @@ def is_overcome(text: str, line: int, sections: Sequence[Section], recoveries: S
     end = sections[at][0] if at < len(sections) else line + MOST
     if at and any(sections[at - 1][0] < number < end and event == "Ready" for number, event in recoveries):
         return True
-    needed = _OVERCOME_BY.get(failed[1], ("Started",))
+    needed = (*_OVERCOME_BY.get(failed[1], ("Started",)), "Completed")
     return any(line < number < end and event in needed for number, event in recoveries)

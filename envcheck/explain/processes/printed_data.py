@@ -15,7 +15,8 @@ _STARTS = re.compile(
     rb"^(?!\s{0,8}Labels: {1,40}(?:[\w./-]{1,160}=|<none>))\s{0,8}(?:\[INFO:swift\] )?"
     rb"(?:\[(?:INPUT|LABELS|CHOSEN_INPUT|REJECTED_INPUT|prompt|response|ground_truth)\](?:\s|$)"
     rb"|(?:(?:chosen_|rejected_)?inputs|labels|chosen|rejected|prompts?|response|question|answer|src|tgt|source|target"
-    rb"|(?:training|eval|sample|data) example)\s{0,3}(?::(?!\s(?:large_)?" + _COLUMN_TYPE + rb")(?:\s|$)|$))",
+    rb"|(?:training|eval|sample|data) example|###? (?:Instruction|Question|Human|User))\s{0,3}"
+    rb"(?::(?!\s(?:large_)?" + _COLUMN_TYPE + rb")(?:\s|$)|$)|<\|(?:user|system|assistant|im_start)\|>)",
     re.IGNORECASE,
 )
 # A line of a logger, a bar, a traceback, or of a step: the sample is over.

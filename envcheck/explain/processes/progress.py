@@ -20,12 +20,18 @@ _END_WORDS = (b"train_samples_per_second", b"raining completed", b"raining Compl
               b"inished Training", b"raining done", b"raining complete", b"' succeeded",
               b"Out of bounds values", b"Final validation metrics", b"done training in",
               b"aving final epoch checkpoint", b"aved final model checkpoint", b"|Version|",
-              b"used for training.")  # fmt: skip
+              b"used for training.", b"successfully finished", b"WorkerState.SUCCEEDED", b"raining Time",
+              b"raining time", b"naming to ", b"Successfully tagged", b"is now complete.", b"To activate this env",
+              b"Exit code 0")  # fmt: skip
 _END = re.compile(
     rb"train_samples_per_second['\"]?\s{0,30}[:=]"
     rb"|(?:^|[^\w])[Tt]raining (?:[Cc]ompleted?|finished|done)\b(?! (?:steps?|with err|\d))"
     rb"|^(?:\W|\d){0,40}[Ff]inished [Tt]raining\b(?! (?:steps?|with err|\d|epoch|batch|iteration))"
-    rb"|^Job '[\w.-]{1,80}' succeeded\s{0,3}$"  # of Ray's job command
+    rb"|^(?:[^'\n]{0,60} -- )?Job '[\w.-]{1,80}' succeeded\s{0,3}$"  # of Ray's job command
+    rb"|\bworker group successfully finished\b|\bWorkerState\.SUCCEEDED\b|^LAUNCH INFO .{0,40} Exit code 0\b"
+    rb"|^\W{0,6}(?:Total )?Training [Tt]ime\s{0,20}: {1,4}[\d.]{1,12} ?s\b"  # litgpt
+    rb"|^#\d{1,4} naming to \S{1,300}(?: \S{1,12})? done\b|^Successfully tagged \S"  # docker build
+    rb"|^Installation of the .{3,200} is now complete\.|^#? {0,8}To activate this environment, use"
     rb"|^(?:[^\n#]{0,60}: ?)?# Out of bounds values\s{0,4}: 0 OK"  # of NCCL's and HCCL's tests
     rb"|^(?:\(TaskRunner[^)\n]{0,60}\)[^\n]{0,40}?)?\W{0,4}Final validation metrics: "  # of verl
     rb"|^\s{0,8}[\d.]{1,12} (?:seconds|minutes) used for training\."  # of unsloth's notebooks
@@ -36,16 +42,23 @@ _END = re.compile(
     rb"|:::MLLOG .{0,400}(?:\"status\": \"success\"|\"status\", \"value\": \"success\")"
     rb"|\[after training is done\]|End time of running main|Process \d{1,9} exits successfully"
 )
-# Requests that a server of a model answered, and its report of what it generates.
-_ANSWER_WORDS = (b'" 200', b"| 200 |", b"runner started")
+# A server's mark that it is ready, requests that it answered, and its report of what it generates.
+_ANSWER_WORDS = (b'" 200', b"| 200 |", b"runner started", b"startup complete", b"is listening on http", b": Connected",
+                 b"Started HTTPService", b"Daemon start success", b": Success", b"request: POST")  # fmt: skip
 _THROUGHPUT_WORDS = (b"throughput",)  # an idle server prints it too, so that these lines may be the last ones
 _SERVED = re.compile(
     rb'"POST /[^" \n]{0,80}(?:completions|generate|embed|chat|score|rerank)[^" \n]{0,40} HTTP/1\.[01]" 200\b'
-    rb"|^\[GIN\] [^\n]{10,40}\| 200 \||\bllama runner started\b"
+    rb"|^\[GIN\] [^\n]{10,40}\| 200 \|[^\n]{0,80} \"/(?:api/(?:chat|generate|embed)|v1/\w)"
+    rb"|\bllama runner started\b|\bApplication startup complete\b"
+    rb"|\bserver is listening on http|\bStarted HTTPService at |^Daemon start success!"
+    rb"|\blog_server_r: request: POST .{1,200} 200\b"
+    rb"|\btext_generation_router\S{0,60}: (?:[\w/.:]{1,60}: )?(?:Connected|Success)\s{0,3}$"
     # More than 0, and not by an engine that a worker of Ray has: it generates for a training.
     rb"|^(?!.{0,20}\((?!APIServer|EngineCore)\w[\w.:]{0,80} pid=\d)"
     rb"[^\n]{0,300}\bgen(?:eration)? throughput\b[^\n:]{0,20}: (?=[\d.]{0,12}[1-9])"
 )
+_STOP_WORDS = (b"Finished server process", b"exited with code 0")
+_STOPPED = re.compile(rb"\bFinished server process \[\d|^\S{1,80} exited with code 0\s{0,3}$")
 # tqdm of a training: bars with another caption are of preparations, but move as well.
 _BAR = re.compile(rb"(\d{1,9})/(\d{1,9}) \[[\d:?]{2,12}<")
 _CAPTION = re.compile(rb"^\s{0,40}(?:[Tt]rain\w{0,8}|[Ee]poch|Steps?)?[^A-Za-z%]{0,30}\d{1,3}%")
@@ -79,7 +92,8 @@ class ProgressMarks:
     advances: tuple[StepLine, ...] = ()
     end: int = 0  # line
     end_text: bytes = b""
-    served: tuple[int, ...] = ()  # the last lines of requests that a server answered
+    served: tuple[int, ...] = ()  # the last lines of requests that a server answered, and of its start
+    stopped: int = 0  # line by which a server, or a container, reports that it ended as asked
 
     def add_step(self, one: StepLine) -> None:
         """Record the next line of a step."""
@@ -100,6 +114,7 @@ class ProgressMarks:
             self.advances = (*self.advances, *more)[-KEPT:]
             self.first, self.last = self.first or first, _shift_step(other.last, lines)
         self.served = (*self.served, *(one + lines for one in other.served))[-KEPT:]
+        self.stopped = other.stopped + lines if other.stopped else self.stopped
         if other.end:
             self.end, self.end_text = other.end + lines, other.end_text
 
@@ -130,6 +145,8 @@ def feed_progress(marks: ProgressMarks, block: bytes, lines: int) -> None:
     marks.served = (*marks.served, *reversed([lines + 1 + block.count(b"\n", 0, at) for at in _find_served(block)]))[
         -KEPT:
     ]
+    for start, _text in (one for one in _find_last_lines(block, _STOP_WORDS) if _STOPPED.search(one[1])):
+        marks.stopped = max(marks.stopped, lines + 1 + block.count(b"\n", 0, start))
     if found := _find_end(block):
         marks.end, marks.end_text = lines + 1 + block.count(b"\n", 0, found[0]), found[1]
 

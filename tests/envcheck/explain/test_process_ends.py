@@ -10,7 +10,7 @@ import pytest
 
 from envcheck.cli.commands.explain import _choose_exit_code
 from envcheck.explain import explainer
-from envcheck.explain.diagnosis import ExplainReport
+from envcheck.explain.diagnosis import QUIET, ExplainReport
 from envcheck.explain.processes.loss_value import ends_without_loss
 from envcheck.explain.processes.outcome_text import shorten_reason
 from tests.envcheck.explain.test_explain import run_explain
@@ -756,6 +756,13 @@ def test_server_that_goes_on_answering(lines: list[str], verdict: str) -> None:
     assert found.verdict == verdict
 
 
+TRACEBACK = ("Traceback (most recent call last):", '  File "/w/a.py", line 9, in run', "    call(text)")
+DONE = "{'train_runtime': 9.1, 'train_samples_per_second': 9.3, 'train_loss': 0.2, 'epoch': 1.0}"
+ROUTER = "2025-02-01T09:00:36.502Z ERROR text_generation_router::"
+STARTED, STOPPED = "INFO:     Application startup complete.", "INFO:     Finished server process [7]"
+REQUEST = 'INFO:     10.0.0.1:4000 - "POST /v1/completions HTTP/1.1"'
+
+
 def judge_lines(*lines: str) -> ExplainReport:
     """Return the report of a log of these lines."""
     return explainer.build_report([explainer._scan_lines("log", lines)])
@@ -791,11 +798,55 @@ def test_regular_end_of_tools(line: str) -> None:
     [
         ("I0713 10:00:01.101010 1 grpc_server.cc:2558] Started the service at 0.0.0.0:8001",),
         ("main: server is listening on http://127.0.0.1:8080", "srv  update_slots: all slots are idle"),
+        ("Daemon start success!", "[server] [ERROR] [a.cpp:1] : Check request failed: max_tokens is 0"),
+        ("INFO:     Application startup complete.", "ERROR 9 api.py[line:1] request[cmpl-9] generator error: no"),
+        (ROUTER + "server: Connected", ROUTER + "validation: Input validation error: `inputs` must be shorter"),
+        (DONE, "wandb: ERROR Failed to upload file model.safetensors, retrying"),
+        (DONE, "HTTP Error 500 thrown while requesting PUT https://hub.local/repos/x", "Retrying in 1s [Retry 1/5]."),
+        (ROUTER + "server: Connected", "ERROR generate{}:schedule: text_generation_router::infer: Model is overloaded"),
+        (DONE, "COMET ERROR: Error while uploading asset 'a.bin'"),
+        (DONE, "E0601 09:15:02.100 11 tensorboard/uploader.py:301] rpc error: deadline exceeded"),
+        (DONE, "Exception in thread EventWriter-1:", *TRACEBACK, "OSError: [Errno 116] Stale file handle"),
+        ("step 9 loss 1.0", "Error in atexit._run_exitfuncs:", *TRACEBACK, "OSError: [Errno 5] Input/output error"),
+        (*TRACEBACK, "OSError: [Errno 5] Input/output error", "[default] worker group successfully finished."),
+        ("#2 ERROR: dial tcp 10.0.0.9:443: i/o timeout", "#9 naming to docker.io/library/train:1 done"),
+        ("step 9 loss 1.0", "image file broken, skipped: img/error_031.png", "line 8: KeyError: 'answer' -- skipped"),
+        ("Setting up toolkit (1.0) ...", "Unpacking libgpg-error-dev (1.43-3) ..."),
+        ("ERROR: No matching distribution found for xformers==0.0.29", "Successfully installed xformers-0.0.29"),
+        (STARTED, *TRACEBACK, "KeyError: 'a'", REQUEST + " 400 Bad Request", REQUEST + " 200 OK"),
+        (STARTED, *TRACEBACK, "KeyError: 'a'", REQUEST + " 200 OK", STOPPED, *TRACEBACK, "KeyboardInterrupt"),
     ],
 )
-def test_server_at_work(lines: tuple[str, ...]) -> None:
-    """A server that started and waits for requests reports no failure."""
-    assert judge_lines(*lines).verdict == "no_failure"
+def test_program_at_work(lines: tuple[str, ...]) -> None:
+    """What a program, or its tracker, reports of a request, a sample or its clean-up is no failure."""
+    assert judge_lines(*lines).verdict in QUIET
+
+
+@pytest.mark.parametrize(("gap", "first"), [(9, "network.http_connect"), (60, "exceptions.wrong_type")])
+def test_old_error_before_an_exception(gap: int, first: str) -> None:
+    """A known error led to an exception shortly after it, not to one after much other work."""
+    lines = ["curl: (7) Failed to connect to 10.0.0.9 port 8080: Connection refused", *["stage is prepared"] * gap]
+
+    found = judge_lines(*lines, *TRACEBACK, "TypeError: 'Spec' object is not subscriptable")
+
+    assert found.diagnoses[0].name == first
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (STARTED, REQUEST + " 200 OK", *TRACEBACK, "ValueError: the engine is dead", STOPPED),
+        (DONE, "wandb: ERROR Failed to upload file a", *TRACEBACK, "ValueError: cannot export"),
+        (DONE, "ERROR: cannot export the model"),
+        ("Successfully installed a-1.0", "ERROR: No matching distribution found for xformers==0.0.29"),
+        (ROUTER + "server: Connected", "ERROR text_generation_launcher: Shard 0 crashed"),
+        (DONE, *TRACEBACK, "KeyboardInterrupt"),
+        ("Error: unsupported architecture", *['[GIN] 2024/09/18 - 11:05:31 | 200 | 26.3µs | 127.0.0.1 | HEAD "/"'] * 2),
+    ],
+)
+def test_failure_after_a_good_mark(lines: tuple[str, ...]) -> None:
+    """An exception or error of the program itself after a mark of success counts."""
+    assert judge_lines(*lines).verdict not in QUIET
 
 
 def test_exception_that_ray_passed_on_is_of_its_worker(tmp_path: Path) -> None:
