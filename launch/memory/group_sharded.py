@@ -9,9 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from launch.catalogue.architecture import Model
-from launch.memory.adapters import has_fused_adapters
-from launch.memory.parameter_shares import ParameterShare
-from launch.memory.pinned_blocks import list_matrices
+from launch.memory.parameter_shares import ParameterShare, list_matrices
 from launch.memory.planned_job import PlannedJob
 
 C = 2.0
@@ -64,7 +62,7 @@ def count_layer_matrices(model: Model, fused: bool) -> tuple[float, float]:
 
 def gathered_bytes(job: PlannedJob) -> float:
     """Return the bytes of gathered weights while a layer runs: a matrix and the next one."""
-    return C * sum(count_layer_matrices(job.model, has_fused_adapters(job))) / job.layout.tp
+    return C * sum(count_layer_matrices(job.model, job.framework.fused_adapters)) / job.layout.tp
 
 
 def passing_bytes(job: PlannedJob, entries: float) -> float:
@@ -88,9 +86,24 @@ def layer_gradient_bytes(job: PlannedJob) -> float:
 
 def head_bytes(job: PlannedJob, holding: ParameterShare) -> float:
     """Return the bytes of the head's backward pass, while all activations are kept: weights and gradients."""
-    entries = holding.head or holding.embedding
-    own = job.precision.gradient / job.layout.dense_shards * job.trains_all
-    return entries * (C + own) + passing_bytes(job, entries)
+    entries, width, shards = holding.head or holding.embedding, job.precision.gradient, job.layout.dense_shards
+    making = entries * (C * (1 - 1 / shards) + width + C) + logits_gradient_bytes(job)
+    return max(making, entries * (C + width / shards) + passing_bytes(job, entries))
+
+
+def logits_gradient_bytes(job: PlannedJob) -> float:
+    """Return the bytes of the logits' gradient, which the head's backward pass reads; a fused loss has none."""
+    return 0.0 if job.fused_loss else C * job.tokens * job.model.vocab / job.layout.tp
+
+
+def adds_gradients(job: PlannedJob) -> bool:
+    """Whether autograd's gradients are added to those that the framework keeps, outside of stage 3."""
+    return job.framework.storage > 0 and job.trains_all and job.layout.pp == 1
+
+
+def made_head_bytes(job: PlannedJob, holding: ParameterShare) -> float:
+    """Return the bytes of the head's gradient as autograd makes it, and of the logits' gradient."""
+    return C * (holding.head or holding.embedding) + logits_gradient_bytes(job)
 
 
 def embedding_bytes(job: PlannedJob, holding: ParameterShare) -> float:

@@ -13,8 +13,7 @@ from math import ceil, floor
 
 from launch.catalogue.architecture import Model
 from launch.memory import autocast, group_sharded, offloaded
-from launch.memory.parameter_shares import ParameterShare
-from launch.memory.pinned_blocks import list_matrices
+from launch.memory.parameter_shares import ParameterShare, list_matrices
 from launch.memory.planned_job import PlannedJob
 from launch.memory.sharding_buffers import first_bucket, sharded_gradient_width, shards_edges, subgroup_bytes
 
@@ -74,6 +73,8 @@ def first_gradient_bytes(job: PlannedJob, holding: ParameterShare) -> float:
     """
     if group_sharded.gathers_matrices(job):
         return group_sharded.head_bytes(job, holding) if job.trains_all else 0.0
+    if group_sharded.adds_gradients(job):
+        return group_sharded.made_head_bytes(job, holding)
     if not has_own_gradients(job):
         return 0.0
     if job.sharding == "zero3":
@@ -106,6 +107,8 @@ def last_gradient_bytes(job: PlannedJob, holding: ParameterShare, trained: float
     """
     if group_sharded.gathers_matrices(job):
         return group_sharded.embedding_bytes(job, holding) if job.trains_all else 0.0
+    if group_sharded.adds_gradients(job):
+        return C * holding.embedding
     if not has_own_gradients(job) or job.sharding == "fsdp":
         return 0.0
     tables = count_last_tables(job)

@@ -25,7 +25,7 @@ from paddle.distributed.fleet.meta_parallel.sharding import (
     group_sharded_stage3,
     group_sharded_storage,
 )
-from paddle.distributed.fleet.utils import mix_precision_utils, recompute, tensor_fusion_helper
+from paddle.distributed.fleet.utils import mix_precision_utils, tensor_fusion_helper
 from paddle.distributed.sharding import group_sharded_parallel
 
 from tests.launch.memory.count_paddle import WIDER, allocated_bytes, peak_bytes
@@ -38,7 +38,6 @@ class Chain(nn.Layer):  # type: ignore[misc, unused-ignore]
 
     def __init__(self, case: dict[str, Any]) -> None:
         super().__init__()
-        self.again = case["recompute"]
         self.embedding = Embedding(case)
         self.layers = nn.LayerList([PipelinedLayer(case) for _ in range(case["layers"])])
         self.norm, self.head = Norm(case["hidden"], True), Linear(case["hidden"], case["vocab"], 0)
@@ -46,7 +45,7 @@ class Chain(nn.Layer):  # type: ignore[misc, unused-ignore]
     def forward(self, ids: Any) -> Any:
         x = self.embedding(ids)
         for layer in self.layers:
-            x = recompute(layer, x) if self.again else layer(x)
+            x = layer(x)
         return self.head(self.norm(x))
 
 
