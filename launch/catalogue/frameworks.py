@@ -75,6 +75,7 @@ class Framework:
     methods for which embedding and head are units of their own, if not all, by an option; `keeps_head`: the head's
     stays gathered from its forward to its backward pass;
     `group_width`: of a sub-group in the step of ZeRO.  `shards_gradients`: stage 2 divides gradients.
+    `storage`: Paddle's stages 2 and 3, which have whole tensors and matrices: entries of a rank's buffer; else 0.
     `reload`: plain optimizer offload loads everything back for the step.  `growth`, `growth_varying`: allocator cache
     relative to dynamic tensors, for constant and varying lengths.  `quants`: supported quantised base models, its
     default first.  `buffer_gib`: its own buffers.  `degrees`, `sharded`: supported parallelism and sharding.
@@ -133,6 +134,7 @@ class Framework:
     keeps_head: bool
     group_width: float
     shards_gradients: bool
+    storage: float
     reload: bool
     growth: float
     growth_varying: float

@@ -12,9 +12,8 @@ from functools import lru_cache
 from math import ceil, floor
 
 from launch.catalogue.architecture import Model
-from launch.memory import autocast, offloaded
-from launch.memory.parameter_shares import ParameterShare
-from launch.memory.pinned_blocks import list_matrices
+from launch.memory import autocast, group_sharded, offloaded
+from launch.memory.parameter_shares import ParameterShare, list_matrices
 from launch.memory.planned_job import PlannedJob
 from launch.memory.sharding_buffers import first_bucket, sharded_gradient_width, shards_edges, subgroup_bytes
 
@@ -37,7 +36,8 @@ def gradient_partition_bytes(job: PlannedJob, trained: float) -> float:
     The buffer for the whole partition is allocated then, also if there are gradients of earlier micro batches
     (stage_1_and_2.py, copy_grads_in_partition); those of stage 1, which are whole, have moved into one bucket.
     """
-    if job.sharding not in ("zero1", "zero2") or not job.trains_all or offloaded.steps_on_host(job):
+    buckets = job.sharding in ("zero1", "zero2") and not group_sharded.stores_gradients(job)
+    if not buckets or not job.trains_all or offloaded.steps_on_host(job):
         return 0.0
     whole = job.sharding == "zero1" and (job.grad_accum or 1) > 1
     moved = job.precision.gradient * min(trained, first_bucket(job)) if whole else 0.0
@@ -71,6 +71,10 @@ def first_gradient_bytes(job: PlannedJob, holding: ParameterShare) -> float:
     ZeRO-1 and 2: if it is larger than the bucket, besides the partition that its reduction makes.  ZeRO-3: with the
     gathered head.
     """
+    if group_sharded.gathers_matrices(job):
+        return group_sharded.head_bytes(job, holding) if job.trains_all else 0.0
+    if group_sharded.adds_gradients(job):
+        return group_sharded.made_head_bytes(job, holding)
     if not has_own_gradients(job):
         return 0.0
     if job.sharding == "zero3":
@@ -101,6 +105,10 @@ def last_gradient_bytes(job: PlannedJob, holding: ParameterShare, trained: float
     Without sharding one of a tied embedding's is among the others, beside gradients of earlier micro batches.  Then
     ZeRO-1 and 2 reduce what the bucket holds, and offloading takes the norm.  ZeRO-3 has the embedding gathered.
     """
+    if group_sharded.gathers_matrices(job):
+        return group_sharded.embedding_bytes(job, holding) if job.trains_all else 0.0
+    if group_sharded.adds_gradients(job):
+        return C * holding.embedding
     if not has_own_gradients(job) or job.sharding == "fsdp":
         return 0.0
     tables = count_last_tables(job)

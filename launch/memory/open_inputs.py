@@ -70,7 +70,7 @@ def _expand_segments(job: PlannedJob) -> tuple[PlannedJob, ...]:
 
 def _size_buckets(job: PlannedJob) -> tuple[PlannedJob, ...]:
     """Buckets of h^2 entries, as transformers' "auto" sets them (integrations/deepspeed.py)."""
-    if not job.sharding.startswith("zero"):
+    if not job.sharding.startswith("zero") or job.framework.storage:
         return ()
     square = float(job.model.hidden**2)
     f = job.framework

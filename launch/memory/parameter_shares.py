@@ -8,6 +8,7 @@ Prediction layers are on the last stage, with a copy of the embedding (Megatron-
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from launch.catalogue.architecture import Model, ParameterCounts
 from launch.memory.planned_job import ParallelLayout
@@ -76,3 +77,41 @@ def compute_parameter_share(model: Model, layout: ParallelLayout, stage: int) ->
         norms=float(model.norms * model.norm_params * len(mine)),
         vision=float(model.vision_params) if first else 0.0,
     )
+
+
+def list_layer_matrices(model: Model, layer: int) -> tuple[tuple[int, int], ...]:
+    """Return (number, entries of each) of the matrices of a layer, in the order of the model's code."""
+    return (*list_attention_matrices(model), *list_mlp_matrices(model, layer))
+
+
+def list_attention_matrices(model: Model) -> tuple[tuple[int, int], ...]:
+    """Return (number, entries of each) of the matrices of a layer's attention."""
+    h, a = model.hidden, model.mla
+    if a:
+        query = model.heads * (a.nope + a.rope)
+        compressed = ((1, h * a.q_rank), (1, a.q_rank * query)) if a.q_rank else ((1, h * query),)
+        keys = (1, h * (a.kv_rank + a.rope)), (1, a.kv_rank * model.heads * (a.nope + a.value))
+        return (*compressed, *keys, (1, model.out_size * h))
+    if model.fused_qkv:
+        return (1, h * (model.q_size + 2 * model.kv_size)), (1, model.q_size * h)
+    return (1, h * model.q_size), (2, h * model.kv_size), (1, model.q_size * h)
+
+
+def list_mlp_matrices(model: Model, layer: int) -> tuple[tuple[int, int], ...]:
+    """Return (number, entries of each) of the matrices of a layer's MLP or of its experts."""
+    h, m, matrices = model.hidden, model.moe, 3 if model.gated else 2
+    if m is None or not model.is_moe_layer(layer):
+        return ((matrices, h * model.ffn),)
+    shared = ((matrices, h * m.shared_ffn),) * bool(m.shared_ffn)
+    if m.fused_tensors:
+        return (1, m.experts * (matrices - 1) * h * m.ffn), (1, m.experts * h * m.ffn), *shared
+    return (m.experts * matrices, h * m.ffn), *shared
+
+
+@lru_cache(maxsize=64)
+def list_matrices(model: Model) -> tuple[int, ...]:
+    """Return the entries of all matrices of a model, in order."""
+    edge = model.vocab * model.hidden
+    layers = (pair for layer in range(model.layers) for pair in list_layer_matrices(model, layer))
+    inner = (entries for number, entries in layers for _unused in range(number))
+    return (edge, *inner, *(() if model.tied else (edge,)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from envcheck.core.messages import mark
-from launch.memory import GIB, meter, offloaded, sharding_buffers
+from launch.memory import GIB, group_sharded, meter, offloaded, sharding_buffers
 from launch.memory.planned_job import PlannedJob
 from launch.memory.stage_parts import StageParts, build_stage_parts
 from launch.memory.states import ModelStates, steps_by_lists, steps_in_backward
@@ -140,8 +140,12 @@ def lasting_buckets(job: PlannedJob) -> float:
 
 
 def buckets_between_batches(job: PlannedJob) -> float:
-    """Return the share of the buckets in the forward pass: ZeRO-1 keeps them until the last micro batch."""
-    return 1.0 if job.sharding == "zero1" and not takes_one_batch(job) else lasting_buckets(job)
+    """Return the share of the buckets in the forward pass: ZeRO-1 keeps them until the last micro batch.
+
+    Paddle's stage 2 makes its own when the forward pass begins.
+    """
+    lasts = job.sharding == "zero1" and not takes_one_batch(job)
+    return 1.0 if lasts or group_sharded.stores_gradients(job) else lasting_buckets(job)
 
 
 Terms = tuple[tuple[str, float], ...]
@@ -198,7 +202,8 @@ def backward_terms(job: PlannedJob, p: StageParts, states: tuple[ModelStates, Mo
     working = (mark("gathered layers"), p.gathered_layer)
     start = (*state_terms(forward), *held, working, copies, (mark("communication buckets"), at_start), *p.kept, *layer)
     late = replace(now, gradients=max(0.0, now.gradients - p.unreduced))
-    first: tuple[ModelStates, Terms] = forward, (*without_layer(p), (copies[0], p.copies_rest))
+    kept = p.kept if group_sharded.gathers_matrices(job) else without_layer(p)
+    first: tuple[ModelStates, Terms] = forward, (*kept, (copies[0], p.copies_rest))
     last: tuple[ModelStates, Terms] = late, (("activations", p.layer_kept), ("checkpoints", p.layer_checkpoint))
     reduced, lasting = (forward, now), moved
     # At the last blocks SHARD_GRAD_OP has released the weights of the others.
@@ -256,10 +261,11 @@ def takes_one_batch(job: PlannedJob) -> bool:
 def frees_gradients(job: PlannedJob) -> bool:
     """Whether there are no gradients in the forward pass: one micro batch per step, and set to None after it.
 
-    ZeRO-3 keeps its partitions in a flat buffer; those of ZeRO-1 and 2 go with the step (averaged_gradients).
+    ZeRO-3 keeps its partitions in a flat buffer; those of ZeRO-1 and 2 go with the step (averaged_gradients), as do
+    those of Paddle's stage 3 (_clear_gradients).
     """
     plain = job.framework.overlap_gradients and job.sharding != "zero3"
-    return plain and takes_one_batch(job)
+    return (plain or group_sharded.gathers_matrices(job)) and takes_one_batch(job)
 
 
 def states_while_saving(job: PlannedJob, p: StageParts, now: ModelStates) -> ModelStates:

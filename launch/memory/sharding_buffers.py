@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from launch.memory import group_sharded
 from launch.memory.autocast import gathered_width
 from launch.memory.parameter_shares import ParameterShare
 from launch.memory.planned_job import PlannedJob
@@ -25,6 +26,8 @@ def unsharded_bytes(job: PlannedJob, holding: ParameterShare, block: float, unit
     are gathered as stored.  SHARD_GRAD_OP keeps all from the forward to the backward pass.  Inside a pipeline weights
     stay unsharded until the last micro batch, with gradients in fp32 (FSDP2's unsharded_accumulated_grad).
     """
+    if group_sharded.gathers_matrices(job):
+        return 0.0 if units == 0.0 else group_sharded.gathered_bytes(job)
     if job.sharding == "zero3":
         live = max(job.framework.gathered, float(job.model.largest_tensor))
         fetched = 0.0 if units == 0.0 else min(live, job.framework.prefetch)
@@ -114,6 +117,8 @@ def first_gather_bytes(job: PlannedJob, holding: ParameterShare, block: float) -
     FSDP2 holds the buffer of a gathered unit until that of the next is copied out.  ZeRO-3 copies the embedding out of
     the buffer in which it was gathered.
     """
+    if group_sharded.gathers_matrices(job):
+        return C * holding.embedding
     if job.sharding == "zero3":
         return 2 * C * holding.embedding
     if job.sharding != "fsdp" or not job.framework.fully_shard or job.layout.pp > 1:
@@ -146,6 +151,8 @@ def unit_gradient_bytes(job: PlannedJob, holding: ParameterShare, block: float) 
     in the type of the reduction (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, foreach_reduce), which it
     holds until the next reduction: of a head with a unit of its own until the last block is done.
     """
+    if group_sharded.gathers_matrices(job):
+        return group_sharded.layer_gradient_bytes(job)
     if not reduces_blocks(job):
         return 0.0
     head = (holding.head or holding.embedding) * job.trains_all
@@ -168,6 +175,8 @@ def reduces_blocks(job: PlannedJob) -> bool:
 
 def unreduced_bytes(job: PlannedJob, holding: ParameterShare, block: float) -> float:
     """Return the bytes of sharded gradients that are not there when FSDP reduces one block before the first."""
+    if group_sharded.gathers_matrices(job):
+        return job.precision.gradient * (block + holding.embedding) / job.layout.dense_shards * job.trains_all
     if job.sharding != "fsdp":
         return 0.0
     root = (holding.embedding + holding.head) * (not mixes_units(job))
@@ -228,6 +237,10 @@ def bucket_bytes(job: PlannedJob, trained: float, gradients: float) -> float:
     in full;
     plain data parallelism: the gradients once more (PyTorch DistributedDataParallel, gradient_as_bucket_view).
     """
+    if group_sharded.stores_gradients(job):
+        return group_sharded.storage_bytes(job, trained, gradients)
+    if group_sharded.gathers_matrices(job):
+        return 0.0
     if job.sharding == "zero3":
         return C * job.framework.bucket / 2
     if job.sharding in ("zero1", "zero2"):
@@ -238,7 +251,8 @@ def bucket_bytes(job: PlannedJob, trained: float, gradients: float) -> float:
 
 def flattened_bytes(job: PlannedJob, trained: float) -> float:
     """Return the bytes of the flattened input of ZeRO-3's reduce-scatter: a bucket, at most the trained parameters."""
-    return C * min(trained, job.framework.bucket / 2) if job.sharding == "zero3" else 0.0
+    joined = job.sharding == "zero3" and not group_sharded.gathers_matrices(job)
+    return C * min(trained, job.framework.bucket / 2) if joined else 0.0
 
 
 def subgroup_bytes(job: PlannedJob, trained: float) -> float:

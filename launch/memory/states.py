@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from launch.memory import group_sharded
 from launch.memory.parameter_shares import ParameterShare
 from launch.memory.planned_job import PlannedJob, Precision
 
@@ -56,7 +57,7 @@ class ModelStates:
 
 
 def shard_states(
-    params: float, precision: Precision, scheme: str, shards: int, gradients_too: bool = True
+    params: float, precision: Precision, scheme: str, shards: float, gradients_too: bool = True
 ) -> ModelStates:
     """Return weight/Dw, gradient/Dg and (master + moments)/Do for `params` trained parameters."""
     weight, gradient, optimizer = DIVIDES[scheme]
@@ -75,7 +76,8 @@ def full_training_states(job: PlannedJob, holding: ParameterShare) -> ModelState
     # DeepSpeed's stage 1 keeps whole gradients between micro batches only; of the last it copies its own partition.
     scheme = "zero2" if job.sharding == "zero1" and (job.grad_accum or 1) == 1 else job.sharding
     dense = holding.dense + holding.embedding + holding.head
-    states = shard_states(dense, job.precision, scheme, layout.dense_shards, f.shards_gradients)
+    shards = layout.dense_shards / group_sharded.partition_excess(job)
+    states = shard_states(dense, job.precision, scheme, shards, f.shards_gradients)
     states += shard_states(holding.experts, job.precision, scheme, layout.expert_shards, f.shards_gradients)
     return states + frozen_states(job, holding.vision)
 

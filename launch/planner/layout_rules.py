@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from envcheck.core.messages import Message, _, join
+from launch.memory import group_sharded
 from launch.memory.adapters import TARGETS
 from launch.memory.planned_job import PlannedJob
 from launch.memory.quantised import LIFTED
@@ -116,6 +117,15 @@ def check_degrees(job: PlannedJob, names: Names) -> Iterator[Message]:
             pp_name=names["pp"],
             said=SHARDING_NAMES[job.sharding],
             pp=x.pp,
+        )
+    if x.tp > 1 and group_sharded.gathers_matrices(job):  # paddleformers/trainer/trainer.py, _wrap_model
+        yield _(
+            "{sharding_name} {said} cannot be combined with {tp_name} {tp}: {name} requires stage 1 or 2",
+            sharding_name=names["sharding"],
+            said=SHARDING_NAMES[job.sharding],
+            tp_name=names["tp"],
+            tp=x.tp,
+            name=f.name,
         )
     if x.tp > 1:
         yield from check_widths(job, names)

@@ -22,6 +22,7 @@ from paddle.base import core
 from paddle.distributed import fleet
 from paddle.distributed.fleet.meta_parallel import LayerDesc, PipelineLayer
 from paddle.distributed.fleet.meta_parallel.pp_utils import p2p_communication
+from paddle.distributed.fleet.utils import recompute
 from paddle.nn import functional
 
 from tests.launch.memory.count_paddle import WIDER, allocated_bytes, peak_bytes
@@ -50,8 +51,13 @@ class PipelinedLayer(Layer):
 
     tables: tuple[Any, ...] = ()
 
+    def __init__(self, case: dict[str, Any]) -> None:
+        super().__init__(case)
+        self.again = case["recompute"]
+
     def forward(self, x: Any) -> Any:
-        return super().forward(x, *self.tables)
+        run = super().forward
+        return recompute(run, x, *self.tables) if self.again else run(x, *self.tables)
 
 
 class Head(nn.Layer):  # type: ignore[misc, unused-ignore]
@@ -86,7 +92,8 @@ def count_case(case: dict[str, Any]) -> dict[str, float]:
     PipelinedLayer.tables = make_tables(case)
     before = allocated_bytes()
     parts = [LayerDesc(kind, case) for kind in (Embedding, *[PipelinedLayer] * case["layers"], Head)]
-    plain = PipelineLayer(parts, num_stages=2, loss_fn=compute_loss, seg_method="layer:PipelinedLayer")
+    chunks = {"num_virtual_pipeline_stages": case["chunks"]} if "chunks" in case else {}
+    plain = PipelineLayer(parts, num_stages=2, loss_fn=compute_loss, seg_method="layer:PipelinedLayer", **chunks)
     model = fleet.distributed_model(plain)
     optimizer = fleet.distributed_optimizer(paddle.optimizer.AdamW(parameters=plain.parameters()))
     ids = paddle.randint(0, case["vocab"], [case["batches"] * case["batch"], case["tokens"]])

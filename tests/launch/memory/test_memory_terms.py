@@ -824,7 +824,7 @@ def test_matrices_of_pinned_blocks(name: str) -> None:
     """The matrices whose partitions are pinned have the parameters of the model, without norms and biases."""
     model = models.load_model(name)
 
-    assert sum(pinned_blocks.list_matrices(model)) == pytest.approx(model.params, rel=0.001)
+    assert sum(parameter_shares.list_matrices(model)) == pytest.approx(model.params, rel=0.001)
 
 
 def test_host_memory_of_offloaded_llama_33b() -> None:

@@ -300,6 +300,7 @@ REFUSED = [
     (("--calibrate", ".", "--search"), "--calibrate cannot be combined with --search"),
     (("-o", "plan.jpg"), "only .svg and .png are supported"),
     (("--sharding", "3", "--pp", "4"), "pipeline parallelism excludes stages 2 and 3"),
+    (("--sharding", "3", "--tp", "2"), "paddle requires stage 1 or 2"),
 ]
 
 
