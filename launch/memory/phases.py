@@ -94,6 +94,7 @@ def list_phases(job: PlannedJob, stage: int) -> tuple[Phase, ...]:
                 (mark("step temporaries"), optimizer_scratch_bytes(job, p)),
                 (mark("fp32 gradient group"), p.subgroup),
                 ("checkpoints", p.retained),
+                (mark("logits and loss"), p.output),
             ),
         ),
         Phase(
@@ -118,7 +119,7 @@ def pooled_bytes(job: PlannedJob, p: StageParts, phase: Phase, gradients: float)
     sizes = dict(phase.terms)
     gathered = sizes.get("gathered layers", 0.0)
     copies = p.shard_copy
-    if job.framework.fully_shard:
+    if sharding_buffers.is_fully_sharded(job):
         held = {PHASES[1]: p.buffer_forward, PHASES[2]: p.buffer_backward}.get(phase.name, 0.0)
         waiting = p.buffer_pool - held
     else:
@@ -156,16 +157,21 @@ def forward_terms(p: StageParts) -> Terms:
     """Return what the forward pass holds when the last layer begins or ends, at the head, or at the loss.
 
     At the loss only the root unit is unsharded.  A head that is unpacked is so again when the backward pass begins.
+    Logits that a loop keeps live until the next ones, with their graph; no head is unpacked when these are converted.
     """
     unpacked, head = (mark("unpacked matrix"), p.unpacked), (mark("unpacked matrix"), max(p.unpacked, p.unpacked_head))
-    copies = (mark("weight copies"), p.copies)
-    at_loss = ((mark("gathered layers"), p.gathered_loss), head, copies, *p.kept)
+    copies, earlier = (mark("weight copies"), p.copies), (mark("logits and loss"), p.output)
+    gathered, last = (mark("gathered layers"), p.gathered_loss), mark("previous step")
     return find_larger(
         ((mark("gathered layers"), p.gathered_start),),
-        ((mark("gathered layers"), p.gathered_first), unpacked, copies, *without_layer(p)),
-        ((mark("gathered layers"), p.gathered_last), unpacked, copies, *p.kept, (mark("recomputed layer"), p.passing)),
-        (*at_loss, (mark("previous step"), p.previous)),
-        (*at_loss, (mark("logits and loss"), p.loss)),
+        ((mark("gathered layers"), p.gathered_first), unpacked, copies, earlier, *without_layer(p)),
+        (
+            *((mark("gathered layers"), p.gathered_last), unpacked, copies, earlier),
+            *(*p.kept, (mark("recomputed layer"), p.passing)),
+        ),
+        (gathered, head, copies, *p.kept, (last, p.previous[0])),
+        (gathered, copies, *p.kept, (last, sum(p.previous))),
+        (gathered, head, copies, *p.kept, (mark("logits and loss"), p.loss)),
     )
 
 
@@ -250,7 +256,7 @@ def backward_terms(job: PlannedJob, p: StageParts, states: tuple[ModelStates, Mo
 
 def takes_one_batch(job: PlannedJob) -> bool:
     """Whether a step has one micro batch."""
-    return (job.grad_accum or 1) == 1
+    return job.batches == 1
 
 
 def frees_gradients(job: PlannedJob) -> bool:
@@ -312,9 +318,7 @@ def largest_gradient_bytes(job: PlannedJob) -> float:
 
 
 def loading_states(job: PlannedJob, p: StageParts) -> ModelStates:
-    """Return the states while loading: shards and adapters, or the whole model if it is loaded before sharding."""
-    if job.framework.loads_whole and job.sharding == "fsdp":
-        return ModelStates(weights=2.0 * job.model.params)
+    """Return the states after loading: shards and adapters."""
     kept = resident_states(job, p.states, stepping=False)
     return ModelStates(weights=kept.weights, adapters=kept.adapters)
 
