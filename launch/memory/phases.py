@@ -103,7 +103,14 @@ def list_phases(job: PlannedJob, stage: int) -> tuple[Phase, ...]:
             (*state_terms(states_while_saving(job, p, now)), *loading, (mark("gathered layers"), p.saving)),
         ),
     )
-    return (phases[0], *(replace(phase, pooled=pooled_bytes(job, p, phase, now.gradients)) for phase in phases[1:]))
+    pooled = [replace(phase, pooled=pooled_bytes(job, p, phase, now.gradients)) for phase in phases[1:]]
+    if sharding_buffers.prefetches_units(job):
+        # A stream's pool may be largest in a moment that does not have the most tensors.
+        moment = backward_terms(job, p, (forward, now), apart=("gathered layers", "gradients"))
+        other = replace(phases[2], terms=moment)
+        most = other.total + pooled_bytes(job, p, other, now.gradients) - phases[2].total
+        pooled[1] = replace(phases[2], pooled=max(pooled[1].pooled, most))
+    return (phases[0], *pooled)
 
 
 def pooled_bytes(job: PlannedJob, p: StageParts, phase: Phase, gradients: float) -> float:
@@ -126,7 +133,9 @@ def pooled_bytes(job: PlannedJob, p: StageParts, phase: Phase, gradients: float)
         whole = p.accumulated * (gathered > p.accumulated)  # not at the last reduction
         waiting = p.gathered - p.accumulated - (gathered - whole)
         copies += p.shard_copy * (gradients > 0)
-    return copies + max(0.0, waiting) + max(0.0, gradients - sizes.get("gradients", 0.0))
+    # Gradients of adapters are among their states, which the forward pass of a single micro batch does not have.
+    few = p.adapter_gradients * (not job.trains_all and takes_one_batch(job) and phase.name in PHASES[1:3])
+    return copies + few + max(0.0, waiting) + max(0.0, gradients - sizes.get("gradients", 0.0))
 
 
 def lasting_buckets(job: PlannedJob) -> float:
@@ -148,9 +157,9 @@ def buckets_between_batches(job: PlannedJob) -> float:
 Terms = tuple[tuple[str, float], ...]
 
 
-def find_larger(*moments: Terms) -> Terms:
-    """Return the terms of the moment with the largest sum."""
-    return max(moments, key=lambda terms: sum(size for _unused, size in terms))
+def find_larger(*moments: Terms, apart: tuple[str, ...] = ()) -> Terms:
+    """Return the terms of the moment with the largest sum, of all terms but those `apart`."""
+    return max(moments, key=lambda terms: sum(size for name, size in terms if name not in apart))
 
 
 def forward_terms(p: StageParts) -> Terms:
@@ -180,7 +189,9 @@ def without_layer(p: StageParts) -> Terms:
     return tuple((name, size - p.layer_kept * (name == "activations")) for name, size in p.kept)
 
 
-def backward_terms(job: PlannedJob, p: StageParts, states: tuple[ModelStates, ModelStates]) -> Terms:
+def backward_terms(
+    job: PlannedJob, p: StageParts, states: tuple[ModelStates, ModelStates], apart: tuple[str, ...] = ()
+) -> Terms:
     """Return what the backward pass holds at its start, or when the first or last units are reduced: the largest.
 
     `states` are those of the forward pass and those with gradients.  Activations are freed while gradients come: at the
@@ -251,7 +262,7 @@ def backward_terms(job: PlannedJob, p: StageParts, states: tuple[ModelStates, Mo
         )
         if gradients
     )
-    return find_larger(start, *reductions, *at_loss, *edges)
+    return find_larger(start, *reductions, *at_loss, *edges, apart=apart)
 
 
 def takes_one_batch(job: PlannedJob) -> bool:

@@ -3,7 +3,8 @@
     PYTHONPATH=.:LITGPT torchrun --standalone --nproc-per-node 2 tests/launch/memory/count_litgpt.py CASES.json FOLDER
 
 A case is {"kind": "fsdp1" as Fabric's strategy sets it or "fsdp2" as litgpt/finetune/lora.py does, "rank": 0 for full
-training, "targets": "qv" or "all-linear", "batch", "tokens", "recompute", "accumulate", "sizes": of litgpt.Config}.  Each rank writes FOLDER/RANK.json.
+training, "targets": "qv" or "all-linear", "batch", "tokens", "recompute", "accumulate", "sizes": of litgpt.Config}.
+Each rank writes FOLDER/RANK.json.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class LitTrainer(Trainer):
         from litgpt.utils import chunked_cross_entropy
 
         if self.case["rank"]:
-            self.logits = [chunk.float() for chunk in self.model(ids, lm_head_chunk_size=CHUNK)]
+            self.logits: Any = [chunk.float() for chunk in self.model(ids, lm_head_chunk_size=CHUNK)]
             self.logits[-1] = self.logits[-1][..., :-1, :]
             loss: torch.Tensor = chunked_cross_entropy(self.logits, ids[..., 1:])
             return loss
@@ -88,7 +89,7 @@ class LitSecondFsdpTrainer(LitTrainer):
         super().__init__(model, case)
 
     def load(self, weights: dict[str, Any]) -> None:
-        """Do nothing: litgpt leaves its shards of the tensors on the host (utils.py, load_from_full_model_state_dict)."""
+        """Do nothing: litgpt leaves its shards on the host (utils.py, load_from_full_model_state_dict)."""
 
     def backward(self, loss: torch.Tensor, last: bool) -> None:
         from torch.distributed.fsdp import FSDPModule
@@ -99,7 +100,7 @@ class LitSecondFsdpTrainer(LitTrainer):
         loss.backward()
 
 
-KINDS = {"fsdp1": LitFirstFsdpTrainer, "fsdp2": LitSecondFsdpTrainer}
+KINDS: dict[str, Any] = {"fsdp1": LitFirstFsdpTrainer, "fsdp2": LitSecondFsdpTrainer}
 
 
 def build_model(case: dict[str, Any], device: str) -> Any:
@@ -126,7 +127,7 @@ def drop_as_on_a_card(tensor: torch.Tensor, p: float, training: bool, inplace: b
 def count_case(case: dict[str, Any], explain: bool) -> dict[str, Any]:
     """Return the bytes of each phase of the second step; loading is from a checkpoint on the host."""
     torch.manual_seed(1)
-    torch.nn.functional.dropout = drop_as_on_a_card  # type: ignore[assignment]
+    torch.nn.functional.dropout = drop_as_on_a_card
     ids = torch.randint(0, case["sizes"]["padded_vocab_size"], (case["accumulate"], case["batch"], case["tokens"]))
     weights = build_model(case, "cpu").state_dict()
     ledger = RankLedger(case["sizes"]["padded_vocab_size"])
