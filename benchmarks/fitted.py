@@ -63,6 +63,7 @@ NUMBERS = (
 )
 # Each has its derivation in the sources' code, and would not have been looked for without their readings.
 MECHANISMS = (
+    Fitted("litgpt-2023.adapter_units", True, ("litgpt-tables",)),
     Fitted("*.quantised_inputs", False, ("litgpt-tables",)),
     Fitted("*.quantised_head", False, ("litgpt-hub",)),
     Fitted("*.keeps_graph", False, ("litgpt-hub",)),
