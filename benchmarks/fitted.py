@@ -61,10 +61,9 @@ NUMBERS = (
     Fitted("mindspeed.pair_loss", 1.0, ("mindspeed-st",)),
     Fitted("rows.ASSUMED_CARDS", 8, ("megatron-golden",)),
 )
-# Each has its derivation in the sources' code, and would not have been looked for without their readings; the first was
-# read off them alone.
+# Each has its derivation in the sources' code, and would not have been looked for without their readings.
 MECHANISMS = (
-    Fitted("litgpt-2023.loads_whole", False, ("litgpt-tables",)),
+    Fitted("litgpt-2023.adapter_units", True, ("litgpt-tables",)),
     Fitted("*.quantised_inputs", False, ("litgpt-tables",)),
     Fitted("*.quantised_head", False, ("litgpt-hub",)),
     Fitted("*.keeps_graph", False, ("litgpt-hub",)),

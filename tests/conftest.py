@@ -74,6 +74,7 @@ LONG = (
 # DeepSpeed and what it needs besides torch; its operators are not built.
 DEEPSPEED = ("deepspeed==0.19.8", "hjson", "ninja", "py-cpuinfo", "pydantic", "msgpack", "einops")
 MEGATRON = "megatron-core==0.16.1"
+LITGPT = ("litgpt==0.5.13", "lightning==2.6.6", "lightning-utilities==0.15.3", "torchmetrics==1.9.0")
 
 # HCCL's usual ports lie in the range that the kernel gives to any connection: those of other tests, or their TIME_WAIT,
 # would close gate.ports now and then.  Kept free meanwhile as that gate advises.
@@ -158,6 +159,12 @@ def deepspeed(torch_environment: Path) -> Path:
 def megatron(torch_environment: Path) -> Path:
     """A folder with Megatron-core for the torch environment, kept next to it."""
     return _install_library(torch_environment, "megatron", (MEGATRON,))
+
+
+@pytest.fixture(scope="session")
+def litgpt(torch_environment: Path) -> Path:
+    """A folder with litgpt and Lightning for the torch environment, kept next to it."""
+    return _install_library(torch_environment, "litgpt", LITGPT)
 
 
 def _install_library(environment: Path, name: str, library: tuple[str, ...], needed: tuple[str, ...] = ()) -> Path:

@@ -30,7 +30,8 @@ class Kernels:
     activation by the router's weight.  `mask`, per length: a causal mask passed to every layer if attention is a plain
     product.  `score`, `score_gradient`, per heads x length: the score matrix, and its backward pass, with
     `score_product`, which only an accelerator makes.  `as_published`: modules as the model's own code writes them
-    (`Model.chained_gelu`, `Model.fused_qkv`), not as one kernel.
+    (`Model.chained_gelu`, `Model.fused_qkv`), not as one kernel.  `by_head`: queries are ordered by head, and so is the
+    output of attention.  `adapter_dropout`: each adapter keeps its dropped-out input.
     """
 
     norm_in: float
@@ -58,6 +59,8 @@ class Kernels:
     choice: float = 40.0
     weighted_experts: bool = False
     as_published: bool = False
+    by_head: bool = False
+    adapter_dropout: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ class Framework:
     model.  `step`: temporaries of the optimizer step per trained parameter.  `gathered`, `prefetch`, `bucket`,
     `subgroup`: parameters that sharded training holds unsharded, fetches in advance, in communication buckets (2
     bytes), and in fp32 in the optimizer's sub-group.  `units`: FSDP blocks held unsharded in the backward
-    pass; `fully_shard`: it uses FSDP2, with `reduce_width` bytes in an entry of the gradients' reduction; `edge_units`:
+    pass; `fully_shard`: methods that use FSDP2, with `reduce_width` bytes in an entry of the reduction; `edge_units`:
     methods for which embedding and head are units of their own, if not all, by an option; `keeps_head`: the head's
     stays gathered from its forward to its backward pass;
     `group_width`: of a sub-group in the step of ZeRO.  `shards_gradients`: stage 2 divides gradients.
@@ -81,12 +84,13 @@ class Framework:
     default first.  `buffer_gib`: its own buffers.  `degrees`, `sharded`: supported parallelism and sharding.
     `offloads`: parts that can be moved to the host, and the sharding that each needs.  `adapters`: it trains adapters;
     `is_library`: in a loop that its user writes.  `caches_keys`: the model returns the keys and values of every layer.
-    `loss_half`: loss from 16-bit logits, without autocast.
-    `accumulates_whole`: FSDP reduces gradients only after the last micro batch.  `casts_shards`: FSDP gathers weights
-    as they are, and autocast casts them.  `casts_in_fsdp`: divided by tensors or stages without FSDP, a model computes
-    in the type of its weights.  `adapter_units`: the factors of adapters are units of FSDP.  `keeps_weights`: FSDP
-    gathers weights once for the forward and the backward pass.  `watches_inputs`: it uses the first FSDP, whose hooks
-    keep the inputs of frozen units.  `pipelined_shards`: FSDP inside a pipeline, unsharded between micro batches.
+    `loss_half`: loss from 16-bit logits, without autocast; `adapter_loss`: `loss` if adapters alone are trained, if
+    it differs, else 0. `batches`: micro batches of a step by default. `accumulates_whole`: FSDP reduces gradients
+    only after the last micro batch. `casts_shards`: FSDP gathers weights as they are, and autocast casts them.
+    `casts_in_fsdp`: divided by tensors or stages without FSDP, a model computes in the type of its weights.
+    `adapter_units`: the factors of adapters are units of FSDP. `keeps_weights`: FSDP gathers weights once for the
+    forward and the backward pass. `watches_inputs`: it uses the first FSDP, whose hooks keep the inputs of frozen
+    units. `pipelined_shards`: FSDP inside a pipeline, unsharded between micro batches.
     `in_place`: gradients overwrite kept activations.  `uneven`: it accepts layers that the stages do not divide.
     `swaps_heads`: context parallelism exchanges heads and tokens around attention (Ulysses).  `keeps_graph`: the graph
     of a step lives until the logits of the next.  `quantised_inputs`: products of a 4-bit matrix keep their input;
@@ -126,9 +130,10 @@ class Framework:
     reduce: float
     saved_module: float
     loss_half: float
+    adapter_loss: float
     subgroup: float
     units: float
-    fully_shard: bool
+    fully_shard: tuple[str, ...]
     reduce_width: float
     edge_units: tuple[str, ...]
     keeps_head: bool
@@ -144,6 +149,7 @@ class Framework:
     workspace_gib: float
     overlap_gradients: bool
     watches_inputs: bool
+    batches: int
     accumulates_whole: bool
     casts_shards: bool
     casts_in_fsdp: bool
@@ -151,7 +157,6 @@ class Framework:
     keeps_weights: bool
     pipelined_shards: bool
     in_place: bool
-    loads_whole: bool
     quantised_inputs: bool
     pins_quantiser: bool
     keeps_graph: bool

@@ -60,7 +60,9 @@ def attention_activations(job: PlannedJob) -> SavedActivations:
     # Repeated values are copies, so the fused result is freed; a plain product makes copies as well.
     if (k.shared_qkv and keys == m.kv_size) or (k.as_published and m.fused_qkv and job.flash):
         kept += C * (m.q_size + m.kv_size)
-    if k.as_published and m.partly_rotated and job.flash:  # the output is by head, too: reordered for its projection
+    if (
+        k.by_head or (k.as_published and m.partly_rotated)
+    ) and job.flash:  # its output, too: reordered for its projection
         kept += C * m.q_size * keeps_inputs(job)
     if m.qk_norm:
         kept += (k.norm_in + norm_copy_bytes(job) * keeps_inputs(job)) * (m.q_size + m.kv_size) + 4.0 * (

@@ -26,8 +26,11 @@ def attention_adapters(job: PlannedJob) -> SavedActivations:
     else:
         modules = 1 if job.kernels.shared_qkv or adapters.has_fused_adapters(job) else 2 if targets == "qv" else 3
         whole = each(modules) * m.hidden
+    pairs = len(adapters.ATTENTION_IN[targets]) if job.kernels.shared_qkv and not m.mla else modules
+    if pairs == 2 > modules:  # the source of litgpt's index_copy, which fills the results of one matrix in part
+        whole += C * (m.q_size + m.kv_size)
     out = targets in ("all-linear", "attn")
-    return _split_copies(job, whole, C * job.adapter.rank * (modules + out), output * m.out_size * out)
+    return _split_copies(job, whole, C * job.adapter.rank * (pairs + out), output * m.out_size * out)
 
 
 def mlp_adapters(job: PlannedJob, moe_layer: bool) -> SavedActivations:
@@ -35,7 +38,7 @@ def mlp_adapters(job: PlannedJob, moe_layer: bool) -> SavedActivations:
     m, (each, _output) = job.model, _input_bytes(job)
     if job.trains_all or not job.adapter.rank or job.adapter.targets not in ("all-linear", "mlp"):
         return SavedActivations()
-    ups = 1 if job.kernels.shared_qkv or adapters.has_fused_adapters(job) or not m.gated else 2
+    ups = 1 if adapters.has_fused_adapters(job) or not m.gated else 2
     moe = m.moe if moe_layer else None
     width = m.ffn if not moe else moe.active * moe.ffn + moe.shared_ffn
     copies = 1 if not moe else moe.active + bool(moe.shared_ffn)
@@ -46,9 +49,10 @@ def mlp_adapters(job: PlannedJob, moe_layer: bool) -> SavedActivations:
 def _input_bytes(job: PlannedJob) -> tuple[Callable[[int], float], float]:
     """Return bytes per element: what so many modules keep of a common input, and what the output projection keeps.
 
-    The output of a flash kernel is kept anyway, and in mixed units every input, by the frozen product.
+    The output of a flash kernel is kept anyway, and in mixed units every input, by the frozen product, unless dropout
+    copies it.
     """
-    if mixes_units(job):
+    if mixes_units(job) and not job.kernels.adapter_dropout:
         return lambda modules: 0.0, 0.0
     if not adapters.share_inputs(job):
         return lambda modules: job.kernels.adapter_input * modules, job.kernels.adapter_input
@@ -102,12 +106,12 @@ def quantised_inputs(job: PlannedJob) -> SavedActivations:
     return SavedActivations(whole=C * min(2, job.model.norms) * job.model.hidden, divided=C * job.model.ffn)
 
 
-def previous_step_bytes(job: PlannedJob, layers: int) -> float:
-    """Return what the graph of the last step keeps until the logits of this one exist, and the logits' first copies.
+def previous_step_bytes(job: PlannedJob, layers: int) -> tuple[float, float]:
+    """Return what the graph of the last step keeps until this one's logits are there, and their conversion to fp32.
 
-    Inputs of 4-bit products (and so the output of attention), and fp32 logits; of this step 16-bit and fp32 logits.
+    Inputs of 4-bit products (and so the output of attention), and fp32 logits; of this step 16-bit logits.
     """
     if not (job.framework.keeps_graph and keeps_quantised_inputs(job)) or job.recompute.kind != "none":
-        return 0.0
+        return 0.0, 0.0
     inputs = quantised_inputs(job).kept_bytes + C * job.model.out_size
-    return (layers * inputs + (4.0 + C + 4.0) * job.model.vocab) * job.tokens
+    return (layers * inputs + (4.0 + C) * job.model.vocab) * job.tokens, 4.0 * job.model.vocab * job.tokens

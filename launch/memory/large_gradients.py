@@ -15,7 +15,13 @@ from launch.catalogue.architecture import Model
 from launch.memory import autocast, group_sharded, offloaded
 from launch.memory.parameter_shares import ParameterShare, list_matrices
 from launch.memory.planned_job import PlannedJob
-from launch.memory.sharding_buffers import first_bucket, sharded_gradient_width, shards_edges, subgroup_bytes
+from launch.memory.sharding_buffers import (
+    first_bucket,
+    is_fully_sharded,
+    sharded_gradient_width,
+    shards_edges,
+    subgroup_bytes,
+)
 
 C = 2.0
 
@@ -39,7 +45,7 @@ def gradient_partition_bytes(job: PlannedJob, trained: float) -> float:
     buckets = job.sharding in ("zero1", "zero2") and not group_sharded.stores_gradients(job)
     if not buckets or not job.trains_all or offloaded.steps_on_host(job):
         return 0.0
-    whole = job.sharding == "zero1" and (job.grad_accum or 1) > 1
+    whole = job.sharding == "zero1" and job.batches > 1
     moved = job.precision.gradient * min(trained, first_bucket(job)) if whole else 0.0
     return job.precision.gradient * partition_entries(job, trained) - moved
 
@@ -113,7 +119,7 @@ def last_gradient_bytes(job: PlannedJob, holding: ParameterShare, trained: float
         return 0.0
     tables = count_last_tables(job)
     if job.sharding == "none":
-        earlier = job.model.tied and (job.grad_accum or 1) > 1
+        earlier = job.model.tied and job.batches > 1
         return job.precision.weight * holding.embedding * (tables - 1 + earlier)
     table = C * holding.embedding
     bucket = job.framework.bucket / 2 if job.sharding == "zero3" else first_bucket(job)
@@ -153,9 +159,9 @@ def count_last_reduction(job: PlannedJob, holding: ParameterShare, block: float)
         return LastReduction(gradients=max(C + f.reduce_width, C * count_last_tables(job)) * holding.embedding)
     root = holding.embedding + holding.head
     own = sharded_gradient_width(job) * root
-    several = (job.grad_accum or 1) > 1
+    several = job.batches > 1
     tables = max(2, count_last_tables(job))
-    if not f.fully_shard:
+    if not is_fully_sharded(job):
         width, earlier = autocast.gathered_width(job), several and f.accumulates_whole
         return LastReduction(width * root, width * root * (tables + earlier), own * (earlier or not several))
     reducing = LastReduction(gradients=f.reduce_width * root + C * holding.head + own * several)
@@ -179,7 +185,7 @@ def undivided_gradient_bytes(job: PlannedJob) -> float:
 
     ZeRO-1 frees them in the step; the others are views of a bucket.  Between micro batches all are whole.
     """
-    if not reduces_in_buckets(job) or job.sharding != "zero1" or (job.grad_accum or 1) > 1:
+    if not reduces_in_buckets(job) or job.sharding != "zero1" or job.batches > 1:
         return 0.0
     large = [size for size in list_matrices(job.model) if size > first_bucket(job)]
     return C * (sum(large) - max(sum(large) / job.layout.dense_shards, *large[:1], 0.0))

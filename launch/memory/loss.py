@@ -65,8 +65,9 @@ def loss_bytes(job: PlannedJob) -> float:
         each = f.compiled_fused if job.compiled and f.compiled_fused else f.fused
         each += further_predictions(job, each)
         return each * vocab * tokens_at_once(job) + C * job.model.hidden * job.tokens + head
+    own = f.loss if job.trains_all else f.adapter_loss or f.loss
     divided = f.parallel_loss if job.layout.tp > 1 else 0.0
-    whole = (f.compiled_loss if job.compiled else 0.0) or divided or f.loss
+    whole = (f.compiled_loss if job.compiled else 0.0) or divided or own
     plain = f.loss_half if takes_half_logits(job) else whole + kept_logit_bytes(job)
     plain += C * job.model.caps_logits + job.compute - C  # the gradient has the type of the logits
     plain += further_predictions(job, plain)

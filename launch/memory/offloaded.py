@@ -23,7 +23,7 @@ def offloaded_bytes(job: PlannedJob, states: ModelStates, trained: float) -> flo
     whole = "params" in job.offload and job.sharding == "fsdp"  # CPUOffload moves the optimizer, too
     away = states.optimizer if whole or {"optimizer", "tensorwise"} & job.offload else 0.0
     if steps_on_host(job):
-        several = job.sharding == "zero2" and (job.grad_accum or 1) > 1
+        several = job.sharding == "zero2" and job.batches > 1
         away += (4.0 + 2.0 + 2.0 * several) * trained / job.layout.dense_shards + pinned_gradient_bytes(job)
     away *= job.offload_share
     if "params" in job.offload:

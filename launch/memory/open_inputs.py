@@ -118,9 +118,14 @@ def _has_own_loop(job: PlannedJob) -> bool:
 
 
 def _mix_units(job: PlannedJob) -> tuple[PlannedJob, ...]:
-    """Units of layers alone, where a loop of one's own wraps a model with adapters in the first FSDP."""
-    mixed = replace(job, framework=replace(job.framework, adapter_units=False))
-    return (mixed,) if _has_own_loop(job) and mixes_units(mixed) else ()
+    """Units of layers alone: a loop of one's own may wrap adapters in the first FSDP, and a framework did.
+
+    A framework with mixed units in FSDP1 and with FSDP2 for adapters has one of both, depending on its release.
+    """
+    f = job.framework
+    changed = bool(f.fully_shard) and not f.adapter_units
+    mixed = replace(job, framework=replace(f, adapter_units=False, fully_shard=() if changed else f.fully_shard))
+    return (mixed,) if (changed or _has_own_loop(job)) and mixes_units(mixed) else ()
 
 
 def _cache_keys(job: PlannedJob) -> tuple[PlannedJob, ...]:
@@ -192,7 +197,9 @@ INPUTS = {
             "prepare_model_for_kbit_training",
             _leave_out_preparation,
         ),
-        OpenInput("adapter_units", _("units of FSDP"), "fsdp_auto_wrap_policy (peft.utils.other)", _mix_units),
+        OpenInput(
+            "adapter_units", _("units of FSDP"), "fsdp_auto_wrap_policy (peft.utils.other), litgpt>=0.5.10", _mix_units
+        ),
         OpenInput("outliers", _("outliers of 8-bit products"), "llm_int8_threshold=0", _copy_outliers),
         OpenInput("use_cache", _("cache of keys and values"), "use_cache=False", _cache_keys),
     )

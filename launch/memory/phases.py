@@ -94,6 +94,7 @@ def list_phases(job: PlannedJob, stage: int) -> tuple[Phase, ...]:
                 (mark("step temporaries"), optimizer_scratch_bytes(job, p)),
                 (mark("fp32 gradient group"), p.subgroup),
                 ("checkpoints", p.retained),
+                (mark("logits and loss"), p.output),
             ),
         ),
         Phase(
@@ -102,7 +103,14 @@ def list_phases(job: PlannedJob, stage: int) -> tuple[Phase, ...]:
             (*state_terms(states_while_saving(job, p, now)), *loading, (mark("gathered layers"), p.saving)),
         ),
     )
-    return (phases[0], *(replace(phase, pooled=pooled_bytes(job, p, phase, now.gradients)) for phase in phases[1:]))
+    pooled = [replace(phase, pooled=pooled_bytes(job, p, phase, now.gradients)) for phase in phases[1:]]
+    if sharding_buffers.prefetches_units(job):
+        # A stream's pool may be largest in a moment that does not have the most tensors.
+        moment = backward_terms(job, p, (forward, now), apart=("gathered layers", "gradients"))
+        other = replace(phases[2], terms=moment)
+        most = other.total + pooled_bytes(job, p, other, now.gradients) - phases[2].total
+        pooled[1] = replace(phases[2], pooled=max(pooled[1].pooled, most))
+    return (phases[0], *pooled)
 
 
 def pooled_bytes(job: PlannedJob, p: StageParts, phase: Phase, gradients: float) -> float:
@@ -118,14 +126,16 @@ def pooled_bytes(job: PlannedJob, p: StageParts, phase: Phase, gradients: float)
     sizes = dict(phase.terms)
     gathered = sizes.get("gathered layers", 0.0)
     copies = p.shard_copy
-    if job.framework.fully_shard:
+    if sharding_buffers.is_fully_sharded(job):
         held = {PHASES[1]: p.buffer_forward, PHASES[2]: p.buffer_backward}.get(phase.name, 0.0)
         waiting = p.buffer_pool - held
     else:
         whole = p.accumulated * (gathered > p.accumulated)  # not at the last reduction
         waiting = p.gathered - p.accumulated - (gathered - whole)
         copies += p.shard_copy * (gradients > 0)
-    return copies + max(0.0, waiting) + max(0.0, gradients - sizes.get("gradients", 0.0))
+    # Gradients of adapters are among their states, which the forward pass of a single micro batch does not have.
+    few = p.adapter_gradients * (not job.trains_all and takes_one_batch(job) and phase.name in PHASES[1:3])
+    return copies + few + max(0.0, waiting) + max(0.0, gradients - sizes.get("gradients", 0.0))
 
 
 def lasting_buckets(job: PlannedJob) -> float:
@@ -151,25 +161,30 @@ def buckets_between_batches(job: PlannedJob) -> float:
 Terms = tuple[tuple[str, float], ...]
 
 
-def find_larger(*moments: Terms) -> Terms:
-    """Return the terms of the moment with the largest sum."""
-    return max(moments, key=lambda terms: sum(size for _unused, size in terms))
+def find_larger(*moments: Terms, apart: tuple[str, ...] = ()) -> Terms:
+    """Return the terms of the moment with the largest sum, of all terms but those `apart`."""
+    return max(moments, key=lambda terms: sum(size for name, size in terms if name not in apart))
 
 
 def forward_terms(p: StageParts) -> Terms:
     """Return what the forward pass holds when the last layer begins or ends, at the head, or at the loss.
 
     At the loss only the root unit is unsharded.  A head that is unpacked is so again when the backward pass begins.
+    Logits that a loop keeps live until the next ones, with their graph; no head is unpacked when these are converted.
     """
     unpacked, head = (mark("unpacked matrix"), p.unpacked), (mark("unpacked matrix"), max(p.unpacked, p.unpacked_head))
-    copies = (mark("weight copies"), p.copies)
-    at_loss = ((mark("gathered layers"), p.gathered_loss), head, copies, *p.kept)
+    copies, earlier = (mark("weight copies"), p.copies), (mark("logits and loss"), p.output)
+    gathered, last = (mark("gathered layers"), p.gathered_loss), mark("previous step")
     return find_larger(
         ((mark("gathered layers"), p.gathered_start),),
-        ((mark("gathered layers"), p.gathered_first), unpacked, copies, *without_layer(p)),
-        ((mark("gathered layers"), p.gathered_last), unpacked, copies, *p.kept, (mark("recomputed layer"), p.passing)),
-        (*at_loss, (mark("previous step"), p.previous)),
-        (*at_loss, (mark("logits and loss"), p.loss)),
+        ((mark("gathered layers"), p.gathered_first), unpacked, copies, earlier, *without_layer(p)),
+        (
+            *((mark("gathered layers"), p.gathered_last), unpacked, copies, earlier),
+            *(*p.kept, (mark("recomputed layer"), p.passing)),
+        ),
+        (gathered, head, copies, *p.kept, (last, p.previous[0])),
+        (gathered, copies, *p.kept, (last, sum(p.previous))),
+        (gathered, head, copies, *p.kept, (mark("logits and loss"), p.loss)),
     )
 
 
@@ -178,7 +193,9 @@ def without_layer(p: StageParts) -> Terms:
     return tuple((name, size - p.layer_kept * (name == "activations")) for name, size in p.kept)
 
 
-def backward_terms(job: PlannedJob, p: StageParts, states: tuple[ModelStates, ModelStates]) -> Terms:
+def backward_terms(
+    job: PlannedJob, p: StageParts, states: tuple[ModelStates, ModelStates], apart: tuple[str, ...] = ()
+) -> Terms:
     """Return what the backward pass holds at its start, or when the first or last units are reduced: the largest.
 
     `states` are those of the forward pass and those with gradients.  Activations are freed while gradients come: at the
@@ -250,12 +267,12 @@ def backward_terms(job: PlannedJob, p: StageParts, states: tuple[ModelStates, Mo
         )
         if gradients
     )
-    return find_larger(start, *reductions, *at_loss, *edges)
+    return find_larger(start, *reductions, *at_loss, *edges, apart=apart)
 
 
 def takes_one_batch(job: PlannedJob) -> bool:
     """Whether a step has one micro batch."""
-    return (job.grad_accum or 1) == 1
+    return job.batches == 1
 
 
 def frees_gradients(job: PlannedJob) -> bool:
@@ -318,9 +335,7 @@ def largest_gradient_bytes(job: PlannedJob) -> float:
 
 
 def loading_states(job: PlannedJob, p: StageParts) -> ModelStates:
-    """Return the states while loading: shards and adapters, or the whole model if it is loaded before sharding."""
-    if job.framework.loads_whole and job.sharding == "fsdp":
-        return ModelStates(weights=2.0 * job.model.params)
+    """Return the states after loading: shards and adapters."""
     kept = resident_states(job, p.states, stepping=False)
     return ModelStates(weights=kept.weights, adapters=kept.adapters)
 

@@ -69,7 +69,7 @@ def pinned_surplus_bytes(job: PlannedJob, trained: float) -> float:
     if offloaded.steps_on_host(job):
         requests = (4.0 * own, 2.0 * own) if job.sharding == "zero3" else (4.0 * own, 4.0 * own, 2.0 * own)
         surplus += sum_surplus((*requests, offloaded.pinned_gradient_bytes(job)))
-        if job.sharding == "zero2" and job.trains_all and (job.grad_accum or 1) > 1:
+        if job.sharding == "zero2" and job.trains_all and job.batches > 1:
             surplus += sum_surplus(2.0 * size for size in list_matrices(job.model)) / shards
     if "params" in job.offload and job.sharding == "zero3" and not job.quant:
         surplus += sum_surplus(2.0 * -(-size // shards) for size in list_matrices(job.model))

@@ -196,6 +196,11 @@ class PlannedJob:
         divided = max(x.tp, x.pp) > 1 and x.cp == 1 and self.sharding == "none"
         return p.weight if divided and self.framework.casts_in_fsdp else p.compute
 
+    @property
+    def batches(self) -> int:
+        """Micro batches of a step, as given or by default of the framework."""
+        return self.grad_accum or self.framework.batches
+
     @cached_property
     def tokens(self) -> float:
         """Tokens of one micro batch on one card: context parallelism splits the sequence, pairs double the batch."""

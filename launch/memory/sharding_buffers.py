@@ -52,12 +52,17 @@ def released_bytes(job: PlannedJob, holding: ParameterShare, block: float) -> fl
     return unsharded_bytes(job, holding, block) - unsharded_bytes(plain, holding, block)
 
 
+def is_fully_sharded(job: PlannedJob) -> bool:
+    """Whether it is the second FSDP."""
+    return job.sharding == "fsdp" and job.method in job.framework.fully_shard
+
+
 def prefetches_units(job: PlannedJob) -> bool:
     """Whether it is the first FSDP, outside a pipeline, which prefetches one unit before the backward pass of another.
 
     See torch/distributed/fsdp/_runtime_utils.py, _pre_backward_hook.
     """
-    return job.sharding == "fsdp" and not job.framework.fully_shard and job.layout.pp == 1
+    return job.sharding == "fsdp" and not is_fully_sharded(job) and job.layout.pp == 1
 
 
 def has_adapter_units(job: PlannedJob) -> bool:
@@ -121,7 +126,7 @@ def first_gather_bytes(job: PlannedJob, holding: ParameterShare, block: float) -
         return C * holding.embedding
     if job.sharding == "zero3":
         return 2 * C * holding.embedding
-    if job.sharding != "fsdp" or not job.framework.fully_shard or job.layout.pp > 1:
+    if not is_fully_sharded(job) or job.layout.pp > 1:
         return 0.0
     edges = holding.embedding + (0.0 if shards_edges(job) else holding.head)
     each = bytes_per_parameter(job.quant) if job.quant else C
@@ -130,7 +135,7 @@ def first_gather_bytes(job: PlannedJob, holding: ParameterShare, block: float) -
 
 def gather_buffer_bytes(job: PlannedJob, block: float) -> float:
     """Return the bytes of the buffer into which FSDP2 gathers a block."""
-    if job.sharding != "fsdp" or not job.framework.fully_shard or job.layout.pp > 1:
+    if not is_fully_sharded(job) or job.layout.pp > 1:
         return 0.0
     return (bytes_per_parameter(job.quant) if job.quant else C) * block
 
@@ -156,7 +161,7 @@ def unit_gradient_bytes(job: PlannedJob, holding: ParameterShare, block: float) 
     if not reduces_blocks(job):
         return 0.0
     head = (holding.head or holding.embedding) * job.trains_all
-    width = job.framework.reduce_width * job.framework.fully_shard
+    width = job.framework.reduce_width * is_fully_sharded(job)
     if shards_edges(job):
         return C * block + width * max(block, head)
     return gathered_width(job) * (block + head) + width * block
@@ -164,7 +169,7 @@ def unit_gradient_bytes(job: PlannedJob, holding: ParameterShare, block: float) 
 
 def flat_gradient_bytes(job: PlannedJob, block: float) -> float:
     """Return the bytes of the flat gradient in which FSDP1 joins the gradients of a block."""
-    return gathered_width(job) * block if reduces_blocks(job) and not job.framework.fully_shard else 0.0
+    return gathered_width(job) * block if reduces_blocks(job) and not is_fully_sharded(job) else 0.0
 
 
 def reduces_blocks(job: PlannedJob) -> bool:
@@ -203,7 +208,7 @@ def accumulated_gradient_bytes(job: PlannedJob, holding: ParameterShare) -> floa
     FSDP does not reduce before the last one (no_sync in the trainers of accelerate and Fabric).  Offloaded parameters
     have their gradients on the host.
     """
-    whole = "params" not in job.offload and (job.grad_accum or 1) > 1 and job.framework.accumulates_whole
+    whole = "params" not in job.offload and job.batches > 1 and job.framework.accumulates_whole
     layers = (holding.dense + holding.experts) * mixes_units(job)
     return gathered_width(job) * (holding.total if job.trains_all else layers) if whole else 0.0
 

@@ -65,7 +65,7 @@ class StageParts:
     adapter_gradients: float = 0.0
     flattened: float = 0.0
     unpacked_head: float = 0.0
-    previous: float = 0.0
+    previous: tuple[float, float] = (0.0, 0.0)
     output: float = 0.0
     passing: float = 0.0
     first_norm: float = 0.0
@@ -217,7 +217,7 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
     block = holding.dense / max(1, parameter_shares.split_layers(job.model.layers, job.layout.pp)[stage])
     block += holding.experts / max(1, job.model.layers) + few / max(1, mine) * sharding_buffers.mixes_units(job)
     head_unit = C * (holding.head or holding.embedding) if sharding_buffers.shards_edges(job) else 0.0
-    buffer = sharding_buffers.gather_buffer_bytes(job, block)
+    buffer, second = sharding_buffers.gather_buffer_bytes(job, block), sharding_buffers.is_fully_sharded(job)
     return StageParts(
         states=kept,
         trained=trained,
@@ -256,14 +256,10 @@ def build_stage_parts(job: PlannedJob, stage: int) -> StageParts:
         layer_checkpoint=block_set.checkpoints / max(1, again),
         flat_gradient=sharding_buffers.flat_gradient_bytes(job, block),
         accumulated=sharding_buffers.accumulated_gradient_bytes(job, holding) if job.sharding == "fsdp" else 0.0,
-        gathered_first=sharding_buffers.unsharded_bytes(job, holding, block, 3.0 if job.framework.fully_shard else 1.0),
-        gathered_last=sharding_buffers.unsharded_bytes(
-            job, holding, block, 2.0 if job.framework.fully_shard and not head_unit else 1.0
-        )
+        gathered_first=sharding_buffers.unsharded_bytes(job, holding, block, 3.0 if second else 1.0),
+        gathered_last=sharding_buffers.unsharded_bytes(job, holding, block, 2.0 if second and not head_unit else 1.0)
         + head_unit,
-        gathered_loss=sharding_buffers.unsharded_bytes(
-            job, holding, block, 1.0 if job.framework.fully_shard and not head_unit else 0.0
-        )
+        gathered_loss=sharding_buffers.unsharded_bytes(job, holding, block, 1.0 if second and not head_unit else 0.0)
         + head_unit * (2 if job.framework.keeps_head else 1),
         gathered_start=sharding_buffers.first_gather_bytes(job, holding, block),
         head_reduction=sharding_buffers.head_reduction_bytes(job, holding, block),

@@ -74,7 +74,7 @@ def full_training_states(job: PlannedJob, holding: ParameterShare) -> ModelState
     """Return the states of full training: dense parameters sharded over their data group, experts over theirs."""
     layout, f = job.layout, job.framework
     # DeepSpeed's stage 1 keeps whole gradients between micro batches only; of the last it copies its own partition.
-    scheme = "zero2" if job.sharding == "zero1" and (job.grad_accum or 1) == 1 else job.sharding
+    scheme = "zero2" if job.sharding == "zero1" and job.batches == 1 else job.sharding
     dense = holding.dense + holding.embedding + holding.head
     shards = layout.dense_shards / group_sharded.partition_excess(job)
     states = shard_states(dense, job.precision, scheme, shards, f.shards_gradients)
@@ -88,8 +88,7 @@ def frozen_states(job: PlannedJob, params: float, shards: int | None = None) -> 
     if not DIVIDES[job.sharding][0]:
         return ModelStates(weights=whole)
     shards = shards or job.layout.dense_shards
-    kept = 1.0 if job.framework.loads_whole else 0.0  # the loaded model stays in memory beside its shards
-    return ModelStates(weights=whole * (1.0 / shards + kept))
+    return ModelStates(weights=whole / shards)
 
 
 # Words of optimizers that go parameter by parameter or are one kernel: bitsandbytes, torchao, Apex, GaLore, Lion, Muon,

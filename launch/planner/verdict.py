@@ -367,16 +367,15 @@ REASONS: dict[str, Callable[[LaunchPlan], Message]] = {FITS: describe_room, NOT:
 def host_memory_bytes(job: PlannedJob) -> float:
     """Return the host memory of the fullest node in bytes: the larger of loading, and offloading plus saving.
 
-    Loading: each card's share of the checkpoint passes through host memory; if every process loads the whole model,
-    2 N each.  Offload: the node's shards (launch/memory/offloaded.py).  Saving: ZeRO-3 and FSDP collect 2 N on rank 0
+    Loading: each card's share of the checkpoint passes through host memory. Offload: the node's shards
+    (launch/memory/offloaded.py). Saving: ZeRO-3 and FSDP collect 2 N on rank 0
     (stage3_gather_16bit_weights_on_model_save; FULL_STATE_DICT with rank0_only).
     """
     per_node = min(job.layout.cards, job.device.cards_per_node)
     fullest = max((build_stage_parts(job, stage) for stage in list_stages(job)), key=lambda parts: parts.states.total)
     kept, away = fullest.states, offloaded.offloaded_bytes(job, fullest.states, fullest.trained)
-    reading = 2.0 * job.model.params if job.framework.loads_whole else kept.weights
     collected = 2.0 * job.model.params if job.trains_all and job.sharding in ("zero3", "fsdp") else 0.0
-    return max(per_node * away + collected, per_node * reading)
+    return max(per_node * away + collected, per_node * kept.weights)
 
 
 def host_memory_limit(job: PlannedJob, host: float) -> float:

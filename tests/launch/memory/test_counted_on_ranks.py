@@ -156,9 +156,14 @@ REAL += (
 REAL += ("ddp, fp32 weights", "fsdp2, lora", "zero2, optimizer on the host", "zero3, optimizer on the host")
 REAL += ("zero1, large vocabulary", "zero2, tied")
 POOLED = [name for name in CASES if name.startswith("fsdp")]
-# Pools are largest in moments that do not have the most tensors.
-APART = ("fsdp1, lora", "fsdp1, large vocabulary, tied, two", "fsdp1, autocast alone, tied")
-APART += ("fsdp2, large vocabulary", "fsdp2, four ranks")
+# In the first step PEFT casts inputs to the type of the shards, and FSDP1 copies them in 16 bit, so it needs more than
+# a later one; FSDP2's pools are largest in moments that do not have the most tensors.
+APART = {
+    "fsdp1, lora, own units": 0.04, "fsdp1, lora, own units, 16-bit base": 0.04,
+    "fsdp1, lora, mixed units, two micro batches": 0.03, "fsdp1, large vocabulary, tied, two micro batches": 0.03,
+    "fsdp2, large vocabulary": 0.05, "fsdp2, large vocabulary, two micro batches": 0.05,
+    "fsdp2, large vocabulary, tied, two micro batches": 0.07, "fsdp2, four ranks": 0.03,
+}  # fmt: skip
 FULL = [name for name, case in CASES.items() if "rank" not in case and "offload" not in case]
 AWAY = [name for name, case in CASES.items() if "offload" in case and "rank" not in case]
 # Adapters are made whole and sharded with the optimizer; offloaded parameters leave the card then.
@@ -289,12 +294,11 @@ def test_phases(name: str, count: Count) -> None:
 
 @pytest.mark.parametrize("name", mark_cases(POOLED))
 def test_pools(name: str, count: Count) -> None:
-    """What an allocator needs that has a pool for each stream is predicted within 2 %, in some cases 10 %."""
+    """What an allocator needs that has a pool for each stream is predicted within 2 %, in some cases 7 %."""
     planned = max(phase.total + phase.pooled for phase in list_phases(make_job(make_case(name)), 0)[1:4])
     print(name, f"{planned / count(name)['pools'] - 1:+.1%}", sep=" | ")
 
-    margin = 0.1 if name.startswith(APART) else MARGIN
-    assert planned == pytest.approx(count(name)["pools"], rel=margin)
+    assert planned == pytest.approx(count(name)["pools"], rel=APART.get(name, MARGIN))
 
 
 @pytest.mark.parametrize("name", mark_cases(FULL))

@@ -180,11 +180,11 @@ def test_the_graph_of_the_last_step() -> None:
     m, old = job.model, replace(job, framework=KNOWN["litgpt-2023"])
     inputs = m.layers * 2 * (2 * m.hidden + m.hidden + m.ffn)
 
-    assert build_stage_parts(job, 0).previous == 512 * (inputs + 10 * m.vocab)
+    assert build_stage_parts(job, 0).previous == (512 * (inputs + 6 * m.vocab), 512 * 4 * m.vocab)
     assert dict(phases.list_phases(job, 0)[1].terms)["previous step"] > 0
     assert phases.list_phases(job, 0)[1].total > phases.list_phases(old, 0)[1].total
     assert not any(
-        build_stage_parts(other, 0).previous
+        sum(build_stage_parts(other, 0).previous)
         for other in (old, replace(job, quant=""), replace(job, framework=KNOWN["litgpt"]), replace(job, method="full"))
     )
 
@@ -342,14 +342,30 @@ def test_torchs_parallel_loss() -> None:
     assert loss.loss_bytes(plain) == 12 * plain.model.vocab * plain.tokens
 
 
-@pytest.mark.parametrize(("name", "whole"), [("litgpt-2023", True), ("litgpt-2024", False), ("litgpt", False)])
-def test_only_old_readings_of_litgpt_have_the_whole_weights_beside_their_shards(name: str, whole: bool) -> None:
-    """It shards a model without storage, into which it loads unit by unit (finetune/lora.py; counted on two ranks)."""
-    job = make_job("llama-2-7b", framework=KNOWN[name], sharding="fsdp", layout=ParallelLayout(cards=2), method="lora",
-                   adapter=Adapter(8))  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "whole"), [("litgpt 2023", True), ("litgpt 0.4", True), ("litgpt 0.5.13", False), ("litgpt", False)]
+)
+def test_litgpts_adapters_are_in_units_of_whole_blocks_up_to_its_release_0_5_9(name: str, whole: bool) -> None:
+    """Their frozen weights have gradients, which stay whole between micro batches; later releases have FSDP2."""
+    found = frameworks.find_framework(name)
+    assert found
+    job = make_job("llama-2-7b", framework=found, sharding="fsdp", layout=ParallelLayout(cards=2), method="lora",
+                   adapter=Adapter(8), open_inputs=frozenset(["adapter_units"]))  # fmt: skip
+    layers = job.model.params - 2 * job.model.vocab * job.model.hidden
+    gathered = dict(phases.list_phases(job, 0)[2].terms)["gathered layers"]
 
-    weights = build_stage_parts(job, 0).states.weights
-    assert weights == pytest.approx(2 * job.model.params * (0.5 + whole))
+    assert (gathered > 2 * layers) is whole
+    assert [one.name for one, _others in open_inputs.list_alternatives(job)] == ["adapter_units"] * (name == "litgpt")
+
+
+def test_litgpts_logits() -> None:
+    """They are in fp32; without adapters their gradient is there in chunks and joined, with adapters in chunks."""
+    given = make_job("llama-2-7b", framework=KNOWN["litgpt"], precision=Precision(2, 2, 0, 4), fused_loss=False)
+    adapted = replace(given, method="lora", adapter=Adapter(8))
+    logits = given.model.vocab * given.tokens
+
+    assert [loss.loss_bytes(job) / logits for job in (given, adapted)] == [12, 10]
+    assert loss.output_bytes(given) == 4 * logits
 
 
 def test_a_head_larger_than_the_bucket_is_a_gradient_of_its_own() -> None:
@@ -431,7 +447,7 @@ def test_fsdp_holds_the_working_units_gradients() -> None:
     )  # fmt: skip
     block, head = model.layer_params(0).total, model.vocab * model.hidden
     first = build_stage_parts(job, 0)
-    second = build_stage_parts(replace(job, framework=replace(f, fully_shard=True, reduce_width=4.0)), 0)
+    second = build_stage_parts(replace(job, framework=replace(f, fully_shard=("full", "lora"), reduce_width=4.0)), 0)
 
     assert first.unit_gradients == pytest.approx(2 * (block + head), rel=1e-4)
     assert first.flat_gradient == pytest.approx(2 * block, rel=1e-4)
@@ -450,7 +466,7 @@ def test_fsdp_reduces_the_root_unit_last() -> None:
     job = make_job("llama-3-8b", framework=f, sharding="fsdp", layout=ParallelLayout(cards=8), grad_accum=1)
     model, own = job.model, job.precision.gradient / 8
     edge = float(model.vocab * model.hidden)
-    second = replace(job, framework=replace(f, fully_shard=True, reduce_width=4.0))
+    second = replace(job, framework=replace(f, fully_shard=("full", "lora"), reduce_width=4.0))
     tied = replace(job, model=replace(model, tied=True))
 
     assert build_stage_parts(job, 0).last_reduction.total == pytest.approx(3 * 2 * 2 * edge - own * 2 * edge)
