@@ -96,5 +96,7 @@ def read_text(node: Node) -> str:
 
 def count_leading_blanks(node: Node) -> int:
     """Return the blanks that the grammar (0.25) adds to an expansion, in quotes and directly after another one."""
+    if node.type not in EXPANSIONS:
+        return 0
     raw = node.text or b""
-    return len(raw) - len(raw.lstrip()) if node.type in EXPANSIONS else 0
+    return len(raw) - len(raw.lstrip())

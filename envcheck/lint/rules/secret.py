@@ -37,10 +37,10 @@ _HANDED = (
 
 def _find_secret_argument(command: ShellCommand) -> ShellWord | None:
     """The word that is a secret by its position; None if there is none, or it is unknown."""
-    words = strip_wrappers(command.words)
-    texts = [word.text for word in words]
-    for names, option in _HANDED:
-        if (program_name(command), *texts[1 : len(names)]) != names:
+    program = program_name(command)
+    for names, option in (row for row in _HANDED if row[0][0] == program):
+        words = strip_wrappers(command.words)
+        if tuple(word.text for word in words[1 : len(names)]) != names[1:]:
             continue
         rest = words[len(names) :]
         for n, word in enumerate(rest):

@@ -160,7 +160,8 @@ def _find_listed_program(context: LintContext, job: TrainingJob | None) -> Known
     """The program of which only a file of its sources is started: by the package that has its options."""
     kit = find_program_options(context, job) if job is not None else None
     packages = {each.package for each in kit.known} if kit is not None else set()
-    return next((row for row in PROGRAMS if packages.intersection(row.families) and not row.switch), None)
+    rows = (row for row in PROGRAMS if packages and not row.switch)
+    return next((row for row in rows if packages.intersection(row.families)), None)
 
 
 def _read_call(context: LintContext, job: TrainingJob | None, command: ShellCommand) -> ProgramCall | None:
