@@ -188,6 +188,7 @@ class ShellCommand:
     background: bool = False
     function: str = ""
     branch: bool = False  # it may not be executed
+    loop: bool = False
     elsewhere: bool = False  # in a container, or on another host
     login: bool = False  # in bash -l, which reads the start files first
     everywhere: bool = False  # in a loop over hosts: the same on each of them

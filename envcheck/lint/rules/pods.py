@@ -25,7 +25,7 @@ from envcheck.scripts.interpreter.yaml_nodes import YamlReader
 from envcheck.scripts.interpreter.yaml_shell import append_shell
 from envcheck.scripts.shell_state import ShellState
 from envcheck.scripts.training_jobs import find_jobs
-from launch.catalogue.schedulers import list_kubernetes_resources
+from launch.catalogue.schedulers import list_kubernetes_resources, list_whole_cards
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,8 @@ def _read_container(reader: YamlReader, pod: Fields, node: Any) -> Iterator[PodC
     fields = reader.read_fields(node)
     given = reader.read_fields(fields["resources"][1]) if "resources" in fields else {}
     limits = reader.read_fields(given["limits"][1]) if "limits" in given else {}
-    whole, shares = list_kubernetes_resources()
+    whole = list_whole_cards()
+    shares = list_kubernetes_resources()[1] - whole | {f"{name}-memory" for name in whole}
     values = [limits[name][1] for name in limits if name in whole]
     if values and shares.isdisjoint(limits) and all(map(_is_count, values)):
         yield PodContainer(reader, pod, fields, sum(int(each.value) for each in values), reader.make_word(values[0]))

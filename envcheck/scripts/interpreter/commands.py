@@ -110,6 +110,7 @@ def record_command(
         background=_is_background(node),
         function=walk.place.functions[-1] if walk.place.functions else "",
         branch=walk.place.branch,
+        loop=walk.place.loop,
         cwd=walk.state.cwd,
         order=len(walk.script.commands),
     )
