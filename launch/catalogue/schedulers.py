@@ -62,7 +62,8 @@ class SuperPod:
 @dataclass(frozen=True)
 class KubernetesNames:
     """`resource`: the resource that a pod requests ("": none); `others`: further ones of device plugins, for
-    other models and shares of a card, `cards`: those of whole cards, unless NAME-memory is given; `counts`: its unit; `labels`: labels that the vendor's scheduler reads.
+    other models and shares of a card, `cards`: those of whole cards, unless NAME-memory is given; `counts`: its unit;
+    `labels`: labels that the vendor's scheduler reads.
 
     For nodes of the vendor's own scheduler: `machines` are node labels by architecture (as uname names it), `products`
     node labels by a word of the recipe's product; `super_pod` belongs to the job, `kind` is the vendor's own job kind.

@@ -16,6 +16,7 @@ from envcheck.scripts import config_files, source_file
 from envcheck.scripts.companion_config import attach_companion_config
 from envcheck.scripts.docker_commands import find_containers
 from envcheck.scripts.interpreter import compose, dockerfiles, walker
+from envcheck.scripts.interpreter.kubernetes import read_pod_scripts
 from envcheck.scripts.known_programs import find_family_read
 from envcheck.scripts.made_paths import is_made_by_script, list_makers
 from envcheck.scripts.pip_commands import find_pip_installs
@@ -56,12 +57,19 @@ def read_context(
         read = [config for config in read if config.family and not config.error]
     builds = [dockerfiles.read_dockerfile(block) for block in blocks if block.kind == "dockerfile"]
     services = [compose.read_services(config.block) for config in read if config.family == "compose"]
-    scripts = (*walked, *(s for each in builds for s in each.scripts), *(s for _, each in services for s in each))
+    pods = [read_pod_scripts(config.block) for config in read if config.family == "kubernetes" and not config.error]
+    started = [script for each in pods for script in each]
+    scripts = (
+        *walked,
+        *started,
+        *(s for each in builds for s in each.scripts),
+        *(s for _, each in services for s in each),
+    )
     described = (*(c for each in builds for c in each.containers), *(c for each, _ in services for c in each))
     jobs, left = _collect_jobs(scripts, tuple(read), machine)
     sourced = [each for script in scripts for each in script.sourced]
     if device == "auto":
-        by_machine = machine if jobs and not document else TargetMachine()
+        by_machine = machine if jobs and not document and not pods else TargetMachine()
         device = _guess_vendor(_join_code(scripts, tuple(read), described), by_machine, document)
     return LintContext(
         file,
