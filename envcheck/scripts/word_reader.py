@@ -196,7 +196,7 @@ class WordReader:
         return "".join(parts)[: LONGEST + 1], soft
 
     def _read_simple_expansion(self, node: Node) -> tuple[str, bool]:
-        name = read_text(node).lstrip()[1:]
+        name = read_text(node)[count_leading_blanks(node) + 1 :]
         if not name.strip() or name != name.strip():  # "$ pip": a prompt
             return UNKNOWN, False
         if name.isdigit() or name in _SPECIAL:
@@ -214,7 +214,7 @@ class WordReader:
         return UNKNOWN
 
     def _read_expansion(self, node: Node, depth: int) -> tuple[str, bool]:
-        match = _EXPANSION.fullmatch(read_text(node).lstrip())
+        match = _EXPANSION.fullmatch(read_text(node)[count_leading_blanks(node) :])
         if not match:
             return UNKNOWN, False
         indirect, count, name, index, rest = match.groups()

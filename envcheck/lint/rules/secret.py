@@ -68,7 +68,8 @@ def _is_named_secret(before: str, word: ShellWord) -> bool:
         return False
     option = _OPTION.fullmatch(before)
     named = option is not None and _SECRET_NAME.search(option[1].replace("-", "_"))
-    return bool(named and _SECRET_VALUE.search(word.text) and not _PLACEHOLDER.search(word.text))
+    is_name = _PLACEHOLDER.search(word.text) or _SECRET_NAME.search(word.text)  # --secret VARIABLE=name_of_its_token
+    return bool(named and _SECRET_VALUE.search(word.text) and not is_name)
 
 
 def find_secrets(context: LintContext) -> Iterator[Remark]:
