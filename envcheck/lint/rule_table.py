@@ -140,7 +140,7 @@ JUDGES: dict[str, Judge] = {
     "training.bubble": hyperparameters.find_large_pipeline_bubble,
     "training.mixture": hyperparameters.find_wrong_data_mixture,
     "training.rate": hyperparameters.find_unusual_learning_rates,
-    "training.range": value_ranges.find_impossible_numbers,
+    "training.range": _join(value_ranges.find_impossible_numbers, hyperparameters.find_long_verl_answers),
     "training.output": hyperparameters.find_output_in_model_folder,
     "training.backend": backend.find_foreign_backends,
     "training.offload": memory_and_disk.find_offload_to_host,

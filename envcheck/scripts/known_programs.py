@@ -106,6 +106,7 @@ _STARTERS = CARRIERS | {words[0] for launcher in LAUNCHERS for words in launcher
 _MOST_WORDS = 80  # of a command that are searched for its program: launchers have fewer options
 _SWITCHES = tuple(row.switch for row in PROGRAMS if row.switch)
 _ON = ("1", "true", "y", "yes", "on")
+_PYTHON = re.compile(r"python[\d.]*")
 # Any row: most words of most scripts match none.
 _ANY_COMMAND = re.compile("|".join(f"(?:{row.command})" for row in PROGRAMS if row.command))
 _ANY_FILE = re.compile("|".join(f"(?:{row.file})" for row in PROGRAMS if row.file))
@@ -114,23 +115,23 @@ _ANY_FILE = re.compile("|".join(f"(?:{row.file})" for row in PROGRAMS if row.fil
 def find_started_program(words: Sequence[ShellWord], environment: Mapping[str, ShellWord]) -> KnownProgram | None:
     """Return the trainer that a command starts; None if it starts none, or one that is unknown here."""
     own = strip_wrappers(tuple(words))
-    name = re.sub(r"^python[\d.]*$", "python", own[0].text.rpartition("/")[2]) if own else ""
-    if name not in _STARTERS:
+    name = own[0].text.rpartition("/")[2] if own else ""
+    if name not in _STARTERS and not _PYTHON.fullmatch(name):
         return None
-    switches = frozenset(switch for switch in _SWITCHES if is_on(environment, switch))
-    return _find_program(tuple(word.text for word in own[:_MOST_WORDS]), switches)
-
-
-@lru_cache(1024)  # rules ask for the same command, and sweeps repeat one
-def _find_program(texts: tuple[str, ...], switches: frozenset[str]) -> KnownProgram | None:
-    for number, text in enumerate(texts):
-        line = " ".join((text.rpartition("/")[2], *texts[number + 1 : number + 2]))
-        if not _ANY_COMMAND.fullmatch(line) and not _ANY_FILE.search(text):
-            continue
+    candidates = _list_candidates(tuple(word.text for word in own[:_MOST_WORDS]))
+    switches = frozenset(switch for switch in _SWITCHES if is_on(environment, switch)) if candidates else frozenset()
+    for line, text in candidates:
         found = next((row for row in PROGRAMS if _is_meant(row, line, text, switches)), None)
         if found is not None:
             return found
     return None
+
+
+@lru_cache(1 << 14)  # rules ask for the same command, and sweeps repeat one
+def _list_candidates(texts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """The words that can name a trainer, each with the next one and alone."""
+    lines = ((" ".join((text.rpartition("/")[2], *texts[n + 1 : n + 2])), text) for n, text in enumerate(texts))
+    return tuple((line, text) for line, text in lines if _ANY_COMMAND.fullmatch(line) or _ANY_FILE.search(text))
 
 
 def _is_meant(row: KnownProgram, line: str, text: str, switches: frozenset[str]) -> bool:

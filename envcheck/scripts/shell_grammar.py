@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 _BEHIND = re.compile(rb"(?m)(<<-?[ \t]*(['\"]?)[A-Za-z_]\w*\2[^\n#'\"]{0,200})&(?=[ \t]*$)")  # cat <<X &
 _LAST_CONTINUED = re.compile(rb"(?<!\\)\\\n(?=[ \t]*(?:\n|\Z))")  # a backslash before an empty line continues nothing
 _BRACKETS = re.compile(rb"[][(){}]")
+_BLANKS = re.compile(rb"(?:\s|\\\n)+")
 _NEWLINE = re.compile(rb"(?<!\\)\n")
 _TRIES, _LARGE = 4, 1 << 18  # bytes; the longest launch script seen has 40 kB
 EXPANSIONS = ("simple_expansion", "expansion", "command_substitution", "arithmetic_expansion")
@@ -95,6 +96,11 @@ def read_text(node: Node) -> str:
 
 
 def count_leading_blanks(node: Node) -> int:
-    """Return the blanks that the grammar (0.25) adds to an expansion, in quotes and directly after another one."""
-    raw = node.text or b""
-    return len(raw) - len(raw.lstrip()) if node.type in EXPANSIONS else 0
+    """Return the blanks that the grammar (0.25) adds to an expansion, in quotes and directly after another one.
+
+    They include the ends of continued lines.
+    """
+    if node.type not in EXPANSIONS:
+        return 0
+    leading = _BLANKS.match(node.text or b"")
+    return leading.end() if leading else 0

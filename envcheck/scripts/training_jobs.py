@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from envcheck.core.lint.given_options import GivenOption
@@ -57,6 +57,28 @@ def find_jobs(script: ShellScript, configs: Sequence[ConfigBlock]) -> list[Train
     return [job for command in script.commands for job in _read_jobs(script, command, configs)]
 
 
+def find_first_jobs(
+    scripts: Iterable[ShellScript], configs: Sequence[ConfigBlock], most: int
+) -> tuple[list[TrainingJob], int]:
+    """Return the first jobs that scripts start, and how many more there are, which costs less than to read them."""
+    found: list[TrainingJob] = []
+    left = 0
+    for script, command in ((each, command) for each in scripts for command in each.commands):
+        if len(found) < most:
+            found += _read_jobs(script, command, configs)
+        else:
+            left += _starts_job(script, command)
+    return found, left
+
+
+def _starts_job(script: ShellScript, command: ShellCommand) -> bool:
+    started = _find_launcher(command)
+    if started is None:
+        return False
+    launcher = started[0]
+    return bool(launcher.program and launcher.name != "python") or any(_read_jobs(script, command, ()))
+
+
 def make_config_job(config: ConfigBlock) -> TrainingJob:
     """Return the job that a configuration alone describes."""
     entry = config.entries[0]
@@ -67,7 +89,8 @@ def make_config_job(config: ConfigBlock) -> TrainingJob:
     return TrainingJob(ShellScript(config.block), command, NO_LAUNCHER, (), None, given, "train", config)
 
 
-def _read_jobs(script: ShellScript, command: ShellCommand, configs: Sequence[ConfigBlock]) -> Iterator[TrainingJob]:
+def _find_launcher(command: ShellCommand) -> tuple[Launcher, int, Sequence[ShellWord]] | None:
+    """The launcher of a command, how many words name it, and the words from there on."""
     words = strip_wrappers(command.words)
     found = _match_launcher(words)
     if found is None and words and words[0].text.rpartition("/")[2] in CARRIERS:
@@ -76,9 +99,14 @@ def _read_jobs(script: ShellScript, command: ShellCommand, configs: Sequence[Con
             if found is not None:
                 words = words[at:]
                 break
-    if found is None:
+    return None if found is None else (*found, words)
+
+
+def _read_jobs(script: ShellScript, command: ShellCommand, configs: Sequence[ConfigBlock]) -> Iterator[TrainingJob]:
+    started = _find_launcher(command)
+    if started is None:
         return
-    launcher, length = found
+    launcher, length, words = started
     rest = words[length:]
     if launcher.program:
         job = _read_program_job(script, command, launcher, rest, words[length - 1])

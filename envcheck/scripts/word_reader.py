@@ -30,7 +30,12 @@ _OPERATORS: dict[type, Callable[[int, int], int]] = {
     ast.Div: operator.floordiv,
     ast.Mod: operator.mod,
 }
+_BACKSLASH = re.compile(r"\\(.|\n)", re.DOTALL)
 _CUT_NAME = re.compile(r"[A-Za-z_]\w*")
+_LITERALS = frozenset(
+    ("word", "number", "variable_name", "test_operator", "extglob_pattern", "regex", "special_variable_name")
+)
+_MEANINGFUL = re.compile(r"[\\{]")  # in a literal
 _SPECIAL = frozenset("@*#?$!-0123456789_")
 
 
@@ -52,6 +57,8 @@ class WordReader:
     def read_words(self, node: Node) -> list[ShellWord]:
         """Return the words that an argument expands to: none, one, or several."""
         start, end = self.locate_node(node)
+        if node.type in _LITERALS and not _MEANINGFUL.search(raw := read_text(node)):
+            return [ShellWord(raw[:LONGEST], start, end, raw=raw)]
         found = self._expand_several(node)
         if found is not None:
             return found[:MOST]
@@ -140,15 +147,7 @@ class WordReader:
         if depth > DEPTH:
             return UNKNOWN, False
         kind = node.type
-        if kind in (
-            "word",
-            "number",
-            "variable_name",
-            "test_operator",
-            "extglob_pattern",
-            "regex",
-            "special_variable_name",
-        ):
+        if kind in _LITERALS:
             return _drop_backslashes(read_text(node)), False
         if kind == "raw_string":
             return read_text(node)[1:-1], False
@@ -197,7 +196,7 @@ class WordReader:
         return "".join(parts)[: LONGEST + 1], soft
 
     def _read_simple_expansion(self, node: Node) -> tuple[str, bool]:
-        name = read_text(node).lstrip()[1:]
+        name = read_text(node)[count_leading_blanks(node) + 1 :]
         if not name.strip() or name != name.strip():  # "$ pip": a prompt
             return UNKNOWN, False
         if name.isdigit() or name in _SPECIAL:
@@ -215,7 +214,7 @@ class WordReader:
         return UNKNOWN
 
     def _read_expansion(self, node: Node, depth: int) -> tuple[str, bool]:
-        match = _EXPANSION.fullmatch(read_text(node).lstrip())
+        match = _EXPANSION.fullmatch(read_text(node)[count_leading_blanks(node) :])
         if not match:
             return UNKNOWN, False
         indirect, count, name, index, rest = match.groups()
@@ -362,7 +361,7 @@ def _unquote_literal(raw: bytes, quoted: bool) -> str:
 
 
 def _drop_backslashes(raw: str) -> str:
-    return re.sub(r"\\(.|\n)", lambda m: "" if m[1] == "\n" else m[1], raw, flags=re.DOTALL)
+    return _BACKSLASH.sub(lambda m: "" if m[1] == "\n" else m[1], raw) if "\\" in raw else raw
 
 
 def _split_word(word: ShellWord) -> Iterator[ShellWord]:

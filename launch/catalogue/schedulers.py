@@ -62,7 +62,8 @@ class SuperPod:
 @dataclass(frozen=True)
 class KubernetesNames:
     """`resource`: the resource that a pod requests ("": none); `others`: further ones of device plugins, for
-    other models and shares of a card; `counts`: its unit; `labels`: labels that the vendor's scheduler reads.
+    other models and shares of a card, `cards`: those of whole cards, unless NAME-memory is given; `counts`: its unit;
+    `labels`: labels that the vendor's scheduler reads.
 
     For nodes of the vendor's own scheduler: `machines` are node labels by architecture (as uname names it), `products`
     node labels by a word of the recipe's product; `super_pod` belongs to the job, `kind` is the vendor's own job kind.
@@ -72,6 +73,7 @@ class KubernetesNames:
     counts: str
     source: str
     others: tuple[str, ...] = ()
+    cards: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     machines: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     products: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -111,4 +113,11 @@ def _load_scheduler_names() -> Mapping[str, SchedulerNames]:
 def list_kubernetes_resources() -> tuple[frozenset[str], frozenset[str]]:
     """Return the names under which Kubernetes offers devices: the usual ones, and those of other models and shares."""
     names = [one.kubernetes for one in _load_scheduler_names().values() if one.kubernetes and one.kubernetes.resource]
-    return frozenset(each.resource for each in names), frozenset(name for each in names for name in each.others)
+    others = frozenset(name for each in names for name in (*each.others, *each.cards))
+    return frozenset(each.resource for each in names), others
+
+
+def list_whole_cards() -> frozenset[str]:
+    """Return the names under which Kubernetes offers whole cards."""
+    names = [one.kubernetes for one in _load_scheduler_names().values() if one.kubernetes and one.kubernetes.resource]
+    return frozenset(name for each in names for name in (each.resource, *each.cards))

@@ -66,7 +66,18 @@ class LintContext:
 
     def find_commands(self, *names: str) -> Iterator[tuple[ShellScript, ShellCommand]]:
         """Yield all commands, or those of programs with these names."""
-        return find_script_commands(self.scripts, *names)
+        if not names:
+            yield from find_script_commands(self.scripts)
+        found = (each for name in dict.fromkeys(names) for each in self._programs.get(name, ()))
+        yield from ((script, command) for _unused, script, command in sorted(found, key=lambda each: each[0]))
+
+    @cached_property
+    def _programs(self) -> dict[str, list[tuple[int, ShellScript, ShellCommand]]]:
+        """The commands by their programs, numbered: most rules ask for a few programs."""
+        found: dict[str, list[tuple[int, ShellScript, ShellCommand]]] = {}
+        for number, (script, command) in enumerate(find_script_commands(self.scripts)):
+            found.setdefault(program_name(command), []).append((number, script, command))
+        return found
 
     @property
     def is_for_this_machine(self) -> bool | None:

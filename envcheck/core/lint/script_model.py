@@ -6,6 +6,7 @@ All positions are byte offsets in the file, also for the contents of a block in 
 from __future__ import annotations
 
 import bisect
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -52,7 +53,7 @@ class SourceFile:
     @cached_property
     def line_starts(self) -> list[int]:
         """The byte offset of each line."""
-        return [0, *(i + 1 for i, byte in enumerate(self.raw) if byte == 10)]
+        return [0, *(end.end() for end in re.finditer(b"\n", self.raw))]
 
     def find_position(self, offset: int) -> tuple[int, int]:
         """Return line and column of an offset, both from 1; columns count characters."""
@@ -79,7 +80,8 @@ class SourceBlock:
 
     def map_to_file(self, offset: int) -> int:
         """Return the offset in the file of an offset in the block."""
-        own, there = self.lines[max(0, bisect.bisect_right(self.lines, (offset, 1 << 62)) - 1)]
+        at = 0 if len(self.lines) == 1 else max(0, bisect.bisect_right(self.lines, (offset, 1 << 62)) - 1)
+        own, there = self.lines[at]
         return there + offset - own
 
     def extract_block(self, start: int, raw: bytes) -> SourceBlock:
@@ -186,6 +188,7 @@ class ShellCommand:
     background: bool = False
     function: str = ""
     branch: bool = False  # it may not be executed
+    loop: bool = False
     elsewhere: bool = False  # in a container, or on another host
     login: bool = False  # in bash -l, which reads the start files first
     everywhere: bool = False  # in a loop over hosts: the same on each of them

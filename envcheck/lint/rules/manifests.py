@@ -15,12 +15,11 @@ from envcheck.core.messages import _
 from envcheck.core.toml_file import load_own_record
 from envcheck.lint.context import name_tables
 from envcheck.scripts.config_files import parse_yaml_tree
+from envcheck.scripts.interpreter.kubernetes import DEPTH, Fields, find_pods, read_items
 from envcheck.scripts.interpreter.yaml_nodes import ITEMS, YamlReader
 
-DEPTH = 12  # of the nodes that are searched for a pod
 LEAST_MEMORY = 1 << 20  # bytes with which a container starts
 MOST_FILES = 1000  # of a folder in which other compose files are searched
-Fields = Mapping[str, tuple[Any, Any]]  # key → (key node, value node)
 _NAMED_VOLUME = re.compile(r"([A-Za-z0-9][\w.-]+):/")  # one letter is a drive of Windows
 _COMPOSE_FILE = re.compile(r"(?:docker-)?compose[\w.-]*\.ya?ml")
 _PLAIN_GROUPS = ("v1", "apps", "batch", "extensions", "kubeflow.org", "ray.io")
@@ -102,22 +101,6 @@ _FREE_FIELDS = frozenset((  # of names that users choose, with text as their val
     "metadata", "annotations", "labels", "data", "env", "nodeSelector", "matchLabels", "selector", "parameters",
     "rayStartParams",
 ))  # fmt: skip
-
-
-def find_pods(reader: YamlReader, node: Any, depth: int = 0) -> Iterator[Fields]:
-    """The mappings with containers."""
-    if depth > DEPTH:
-        return
-    if node.id == "sequence":
-        for item in node.value[:ITEMS]:
-            yield from find_pods(reader, item, depth + 1)
-        return
-    fields = reader.read_fields(node)
-    if "containers" in fields and fields["containers"][1].id == "sequence":
-        yield fields
-        return
-    for _key, value in fields.values():
-        yield from find_pods(reader, value, depth + 1)
 
 
 def _judge_restart(reader: YamlReader, pod: Fields, kind: str) -> Iterator[Remark]:
@@ -238,11 +221,6 @@ def _judge_reservations(reader: YamlReader, service: Fields) -> Iterator[Remark]
         elif "count" in own and "device_ids" in own:
             seen = _("count and device_ids exclude each other: compose rejects the file")
             yield fail(reader.make_word(own["count"][0]), seen, _("Keep only one of them."))
-
-
-def read_items(fields: Fields, name: str) -> list[Any]:
-    node = fields[name][1] if name in fields else None
-    return list(node.value[:ITEMS]) if node is not None and node.id == "sequence" else []
 
 
 def _read_text(fields: Fields, name: str) -> str:

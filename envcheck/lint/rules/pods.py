@@ -18,14 +18,11 @@ from envcheck.lint.rules.containers import (
     parse_size_mib,
     refuse_processes,
 )
-from envcheck.lint.rules.manifests import Fields, find_pods, read_items
 from envcheck.scripts.config_files import parse_yaml_tree
-from envcheck.scripts.interpreter.embedded_shell import ShellPieces, walk_container_shell
+from envcheck.scripts.interpreter.kubernetes import Fields, find_pods, read_container_shell, read_items
 from envcheck.scripts.interpreter.yaml_nodes import YamlReader
-from envcheck.scripts.interpreter.yaml_shell import append_shell
-from envcheck.scripts.shell_state import ShellState
 from envcheck.scripts.training_jobs import find_jobs
-from launch.catalogue.schedulers import list_kubernetes_resources
+from launch.catalogue.schedulers import list_kubernetes_resources, list_whole_cards
 
 
 @dataclass(frozen=True)
@@ -56,7 +53,8 @@ def _read_container(reader: YamlReader, pod: Fields, node: Any) -> Iterator[PodC
     fields = reader.read_fields(node)
     given = reader.read_fields(fields["resources"][1]) if "resources" in fields else {}
     limits = reader.read_fields(given["limits"][1]) if "limits" in given else {}
-    whole, shares = list_kubernetes_resources()
+    whole = list_whole_cards()
+    shares = list_kubernetes_resources()[1] - whole | {f"{name}-memory" for name in whole}
     values = [limits[name][1] for name in limits if name in whole]
     if values and shares.isdisjoint(limits) and all(map(_is_count, values)):
         yield PodContainer(reader, pod, fields, sum(int(each.value) for each in values), reader.make_word(values[0]))
@@ -69,12 +67,8 @@ def _is_count(node: Any) -> bool:
 
 
 def _list_jobs(container: PodContainer) -> list[TrainingJob]:
-    """The trainings that its command starts; variables of the pod are unknown."""
-    pieces, argv = ShellPieces(), list[str]()
-    for name in ("command", "args"):
-        if name in container.fields:
-            pieces = append_shell(container.reader, pieces, argv, container.fields[name][1])
-    return find_jobs(walk_container_shell(pieces.make_block(container.limit.start), ShellState()), ())
+    """The trainings that its command starts."""
+    return find_jobs(read_container_shell(container.reader, container.fields, container.limit.start), ())
 
 
 def find_pod_processes(context: LintContext) -> Iterator[Remark]:

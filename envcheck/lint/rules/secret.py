@@ -37,10 +37,10 @@ _HANDED = (
 
 def _find_secret_argument(command: ShellCommand) -> ShellWord | None:
     """The word that is a secret by its position; None if there is none, or it is unknown."""
-    words = strip_wrappers(command.words)
-    texts = [word.text for word in words]
-    for names, option in _HANDED:
-        if (program_name(command), *texts[1 : len(names)]) != names:
+    program = program_name(command)
+    for names, option in (row for row in _HANDED if row[0][0] == program):
+        words = strip_wrappers(command.words)
+        if tuple(word.text for word in words[1 : len(names)]) != names[1:]:
             continue
         rest = words[len(names) :]
         for n, word in enumerate(rest):
@@ -68,7 +68,8 @@ def _is_named_secret(before: str, word: ShellWord) -> bool:
         return False
     option = _OPTION.fullmatch(before)
     named = option is not None and _SECRET_NAME.search(option[1].replace("-", "_"))
-    return bool(named and _SECRET_VALUE.search(word.text) and not _PLACEHOLDER.search(word.text))
+    is_name = _PLACEHOLDER.search(word.text) or _SECRET_NAME.search(word.text)  # --secret VARIABLE=name_of_its_token
+    return bool(named and _SECRET_VALUE.search(word.text) and not is_name)
 
 
 def find_secrets(context: LintContext) -> Iterator[Remark]:

@@ -19,7 +19,7 @@ from envcheck.core.lint.wrappers import WRAPPERS
 from envcheck.scripts.interpreter.assignments import record_assignment
 from envcheck.scripts.interpreter.nested_shells import walk_eval, walk_nested_shell
 from envcheck.scripts.interpreter.shell_builtins import apply_builtin
-from envcheck.scripts.interpreter.shell_walk import ShellWalk
+from envcheck.scripts.interpreter.shell_walk import WORD, ShellWalk
 from envcheck.scripts.layered_environment import LayeredEnvironment
 from envcheck.scripts.shell_grammar import read_text
 from envcheck.scripts.shell_state import MOST
@@ -110,12 +110,14 @@ def record_command(
         background=_is_background(node),
         function=walk.place.functions[-1] if walk.place.functions else "",
         branch=walk.place.branch,
+        loop=walk.place.loop,
         cwd=walk.state.cwd,
         order=len(walk.script.commands),
     )
     walk.script.uses += uses
     if words:
         walk.effort.commands += 1
+        walk.effort.size += WORD * len(words)
         walk.script.commands.append(made)
         apply_builtin(walk, made)
         walk_nested_shell(walk, made)
@@ -152,12 +154,13 @@ def _read_words(
     reader = walk.make_reader(uses)
     prefixes: list[VariableAssignment] = []
     words: list[ShellWord] = []
-    for child in node.named_children:
+    children = node.named_children
+    for before, child in zip([None, *children], children, strict=False):
         if child.type == "variable_assignment":
             prefixes.append(record_assignment(walk, child, uses, True, prefix=True))
         elif child.type == "command_name":
             words += reader.read_words(child.named_children[0] if child.named_child_count == 1 else child)
-        elif words and is_cut_name(child.prev_named_sibling, child):
+        elif words and is_cut_name(before, child):
             words[-1] = reader.read_cut_word(words[-1], child)
         elif child.type not in _REDIRECTS:
             words += reader.read_words(child)

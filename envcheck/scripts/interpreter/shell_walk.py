@@ -18,6 +18,8 @@ from envcheck.scripts.word_reader import WordReader
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+SIZE = 1 << 24  # of what is read; ten thousand times ARGS="$ARGS --option value" would take a gigabyte
+WORD = 64  # the size of a word of a command or an array
 COMMANDS = 20_000  # commands that are read; one megabyte of `a;` has half a million
 CALLS = 200  # calls of the script's functions that are followed
 CALLS_DEEP = 4
@@ -44,6 +46,12 @@ class WalkEffort:
 
     commands: int = 0
     calls: int = 0
+    size: int = 0  # characters of assigned values, and WORD for each word
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether no more is read."""
+        return self.commands >= COMMANDS or self.size >= SIZE
 
 
 class ShellWalk:
@@ -56,6 +64,7 @@ class ShellWalk:
         self.depth = -1
         self.bodies: dict[str, Node] = {}
         self.called: set[str] = set()
+        self.entered: set[str] = set()
         self.pipelines = 0
 
     def open_nested(self, block: SourceBlock, state: ShellState) -> ShellWalk:
@@ -72,7 +81,7 @@ class ShellWalk:
                 self.state.shell.add(option)
         self.visit_node(root)
         self.enter_uncalled_functions()
-        self.script.cut |= measure_nesting(self.block.raw) > DEPTH
+        self.script.cut |= measure_nesting(self.block.raw) > DEPTH or self.called > self.entered
         self.script.names |= _find_arithmetic_names(self.block.raw) | _find_named_by_shell(self.block.raw)
         if root.has_error:
             self._collect_errors(root, 0)
@@ -93,7 +102,7 @@ class ShellWalk:
 
     def visit_node(self, node: Node) -> None:
         """Call the handler of a node's type; without one, visit its children."""
-        if self.depth + 1 > DEPTH or self.effort.commands >= COMMANDS:
+        if self.depth + 1 > DEPTH or self.effort.is_spent:
             self.script.cut = True
             return
         self.depth += 1
@@ -145,6 +154,7 @@ class ShellWalk:
 
     def set_variable(self, name: str, value: ShellValue) -> None:
         """Set a variable in the state, and record its name."""
+        self.effort.size += len(value.word.text) + WORD * len(value.array or ())
         self.state.assign_value(name, value)
         self.script.names.add(name)
 
@@ -154,6 +164,7 @@ class ShellWalk:
         self.called.add(name)
         if self.effort.calls > CALLS or len(self.place.functions) >= CALLS_DEEP:
             return
+        self.entered.add(name)
         kept, self.state.arguments = self.state.arguments, arguments
         inside, branch = (*self.place.functions, name), self.place.branch or arguments is None
         self.visit_all([self.bodies[name]], functions=inside, branch=branch)

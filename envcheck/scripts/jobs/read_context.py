@@ -16,16 +16,18 @@ from envcheck.scripts import config_files, source_file
 from envcheck.scripts.companion_config import attach_companion_config
 from envcheck.scripts.docker_commands import find_containers
 from envcheck.scripts.interpreter import compose, dockerfiles, walker
+from envcheck.scripts.interpreter.kubernetes import read_pod_scripts
 from envcheck.scripts.known_programs import find_family_read
 from envcheck.scripts.made_paths import is_made_by_script, list_makers
 from envcheck.scripts.pip_commands import find_pip_installs
 from envcheck.scripts.shell_state import ShellSurroundings
-from envcheck.scripts.training_jobs import find_jobs, make_config_job
+from envcheck.scripts.training_jobs import find_first_jobs, find_jobs, make_config_job
 from envcheck.scripts.vendor_words import load_vendor_words
 
 # Training commands of a file that the rules judge: each rule compares them with all lines of their scripts, so this
 # bounds the work.  The longest published launch script has nine.
 MOST_JOBS = 100
+_LARGE = 1 << 17  # characters that are searched for a vendor's signs
 _CLEAR = 3  # times more signs of one vendor than of the next, and a document is for its cards
 FAMILIES_ALONE = ("llamafactory", "paddle", "swift", "accelerate")
 
@@ -55,12 +57,19 @@ def read_context(
         read = [config for config in read if config.family and not config.error]
     builds = [dockerfiles.read_dockerfile(block) for block in blocks if block.kind == "dockerfile"]
     services = [compose.read_services(config.block) for config in read if config.family == "compose"]
-    scripts = (*walked, *(s for each in builds for s in each.scripts), *(s for _, each in services for s in each))
+    pods = [read_pod_scripts(config.block) for config in read if config.family == "kubernetes" and not config.error]
+    started = [script for each in pods for script in each]
+    scripts = (
+        *walked,
+        *started,
+        *(s for each in builds for s in each.scripts),
+        *(s for _, each in services for s in each),
+    )
     described = (*(c for each in builds for c in each.containers), *(c for each, _ in services for c in each))
-    jobs = _collect_jobs(scripts, tuple(read), machine)
+    jobs, left = _collect_jobs(scripts, tuple(read), machine)
     sourced = [each for script in scripts for each in script.sourced]
     if device == "auto":
-        by_machine = machine if jobs and not document else TargetMachine()
+        by_machine = machine if jobs and not document and not pods else TargetMachine()
         device = _guess_vendor(_join_code(scripts, tuple(read), described), by_machine, document)
     return LintContext(
         file,
@@ -73,11 +82,11 @@ def read_context(
         described,
         tuple(step for each in builds for step in each.steps),
         tuple(find_pip_installs(scripts)),
-        jobs[:MOST_JOBS],
+        jobs,
         reader=reader if len(read) == 1 else None,
         launching=tuple(each.word for each in sourced if each.script is not None and _starts_training(each.script)),
         unread=tuple(word for script in scripts for word in _list_unread(script)),
-        jobs_left_out=max(0, len(jobs) - MOST_JOBS),
+        jobs_left_out=left,
     )
 
 
@@ -90,13 +99,15 @@ def _locate_script(file: SourceFile, blocks: list[SourceBlock], machine: TargetM
 
 def _collect_jobs(
     scripts: tuple[ShellScript, ...], configs_: tuple[ConfigBlock, ...], machine: TargetMachine
-) -> tuple[TrainingJob, ...]:
-    found = [
-        attach_companion_config(job, machine, configs_) for script in scripts for job in find_jobs(script, configs_)
-    ]
+) -> tuple[tuple[TrainingJob, ...], int]:
+    """The jobs that the rules judge, and how many more there are."""
+    read, left = find_first_jobs(scripts, configs_, MOST_JOBS)
+    found = [attach_companion_config(job, machine, configs_) for job in read]
     started = {id(job.config) for job in found}
-    trainings = (each for each in configs_ if each.family in FAMILIES_ALONE)
-    return (*found, *(make_config_job(each) for each in trainings if id(each) not in started and each.entries))
+    trainings = (each for each in configs_ if each.family in FAMILIES_ALONE and each.entries)
+    if not left:  # else a configuration may belong to a job that was not read
+        found += [make_config_job(each) for each in trainings if id(each) not in started]
+    return tuple(found[:MOST_JOBS]), left + max(0, len(found) - MOST_JOBS)
 
 
 def _starts_training(script: ShellScript) -> bool:
@@ -117,7 +128,7 @@ def _join_code(
     blocks = [*(each.block for each in scripts), *(each.block for each in configs_)]
     raw = b"\n".join(block.raw for block in blocks).decode("utf-8", "replace")
     images = (container.image.text for container in described if container.image)
-    return "\n".join([re.sub(r"(?m)^[^\S\n]*#.*$", "", raw), *images])
+    return "\n".join([re.sub(r"(?m)^[^\S\n]*#.*$", "", raw[:_LARGE]), *images])
 
 
 def _guess_vendor(code: str, machine: TargetMachine, document: bool) -> str:

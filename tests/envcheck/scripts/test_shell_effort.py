@@ -10,6 +10,7 @@ from envcheck.core.lint.script_model import SourceBlock
 from envcheck.scripts import shell_state
 from envcheck.scripts.interpreter import shell_walk
 from envcheck.scripts.interpreter.walker import walk_blocks
+from envcheck.scripts.training_jobs import find_first_jobs, find_jobs
 
 
 def walk_text(text: str) -> Any:
@@ -30,6 +31,35 @@ def test_nested_shells_share_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert script.cut
     assert len(script.commands) < 60
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(f'ARGS="$ARGS --option{n} {n}"\n' for n in range(3000)),
+        "".join(f"ARGS+=(--option{n} {n})\n" for n in range(3000)),
+        f"ARGS='{'a ' * 4000}'\n" + "echo $ARGS\n" * 3000,
+        "".join(f"f{n}() {{ echo {n}; }}\n" for n in range(300)),
+    ],
+)
+def test_what_was_not_read_is_noted(text: str) -> None:
+    """A script whose words, values or function calls exceed the limits is marked as cut."""
+    assert walk_text(text).cut
+
+
+@pytest.mark.parametrize("text", ["f() { f; }\nf\n", "ARGS='--a 1'\n" * 500 + "f() { echo; }\nf\nf\n"])
+def test_what_was_read_is_not_cut(text: str) -> None:
+    """A script within the limits is not cut, nor one whose function calls itself."""
+    assert not walk_text(text).cut
+
+
+def test_further_jobs_are_counted() -> None:
+    """Training commands beyond the limit are counted as those that are read, without their options."""
+    script = walk_text("torchrun train.py\n" * 5 + "python pretrain.py\npython show.py\nswift sft\nswift --version\n")
+
+    found, left = find_first_jobs([script], (), 2)
+
+    assert (len(found), left) == (2, len(find_jobs(script, ())) - 2)
 
 
 def test_branches_compare_what_changed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,7 +122,7 @@ def find_unknown_values(context: LintContext) -> Iterator[Remark]:
             ]
             if any(given.value in find_checkout_words(context.machine.folder, tool) for tool in tools):
                 continue
-            is_switch = given.key and _find_entry_kind(job, given) in ("bool", "null")
+            is_switch = given.key and found and _find_entry_kind(job, given) in ("bool", "null")
             # YAML 1.1 reads an unquoted no as false, which the trainers accept
             if {tool for row in found for tool in row.tools} >= set(having) and not is_switch:
                 yield from _judge_value(given, found)

@@ -35,6 +35,7 @@ class OptionConflict:
     programs: tuple[str, ...]
     options: tuple[tuple[str, ...], ...]
     source: str
+    when: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
 
 
@@ -58,6 +59,7 @@ class OptionNeed:
     off_values: tuple[str, ...] = ()
     zero3: bool = False
     enabling: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unless: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -160,7 +162,8 @@ def _find_listed_program(context: LintContext, job: TrainingJob | None) -> Known
     """The program of which only a file of its sources is started: by the package that has its options."""
     kit = find_program_options(context, job) if job is not None else None
     packages = {each.package for each in kit.known} if kit is not None else set()
-    return next((row for row in PROGRAMS if packages.intersection(row.families) and not row.switch), None)
+    rows = (row for row in PROGRAMS if packages and not row.switch)
+    return next((row for row in rows if packages.intersection(row.families)), None)
 
 
 def _read_call(context: LintContext, job: TrainingJob | None, command: ShellCommand) -> ProgramCall | None:
@@ -201,10 +204,10 @@ def find_conflicting_settings(context: LintContext) -> Iterator[Remark]:
     table = load_constraints()
     for call in list_program_calls(context):
         for conflict in table.conflicts:
-            if call.program in conflict.programs and not any(call.is_on(name) for name in conflict.unless):
+            if call.program in conflict.programs and _applies(call, conflict):
                 yield from _judge_conflict(call, conflict)
         for need in table.needs:
-            if call.program in need.programs:
+            if call.program in need.programs and not any(map(call.is_on, need.unless)):
                 yield from _judge_need(call, need)
 
 
@@ -221,7 +224,7 @@ def _judge_conflict(call: ProgramCall, conflict: OptionConflict) -> Iterator[Rem
 
 def _judge_need(call: ProgramCall, need: OptionNeed) -> Iterator[Remark]:
     given = call.find(need.option)
-    if given is None or not is_switched_on(given) or not _is_known(given):
+    if given is None or not (need.values or is_switched_on(given)) or not _is_known(given):
         return
     if need.values and given.value not in need.values:
         return
@@ -302,23 +305,23 @@ def find_indivisible_numbers(context: LintContext) -> Iterator[Remark]:
     """Find batch sizes and degrees that do not divide as the program requires."""
     for call in list_program_calls(context):
         for row in load_constraints().multiples:
-            if call.program in row.programs and _applies(call, row):
+            unsure = (row.unless_config and call.names_configuration) or any(map(call.is_off, row.unless_off))
+            if call.program in row.programs and _applies(call, row) and not unsure:
                 yield from _judge_multiple(call, row)
 
 
-def _applies(call: ProgramCall, row: NumberMultiple) -> bool:
-    if (row.unless_config and call.names_configuration) or any(map(call.is_off, row.unless_off)):
-        return False
+def _applies(call: ProgramCall, row: NumberMultiple | OptionConflict) -> bool:
     return all(map(call.is_on, row.when)) and not any(map(call.is_on, row.unless))
 
 
 def _judge_multiple(call: ProgramCall, row: NumberMultiple) -> Iterator[Remark]:
-    whole, step = _multiply(call, row.of, row.defaults), _multiply(call, row.by, row.defaults)
+    by = row.by if call.world or row.equal else tuple(name for name in row.by if name != WORLD)
+    whole, step = _multiply(call, row.of, row.defaults), _multiply(call, by, row.defaults)
     if not whole or not step or (whole == step if row.equal else whole % step == 0):
         return
-    given = [each for name in (*row.by, *row.of) if (each := call.find(name)) is not None]
+    given = [each for name in (*by, *row.of) if (each := call.find(name)) is not None]
     shown = {"whole": _show_product(call, row.of, row.defaults), "total": whole}
-    shown |= {"parts": _show_product(call, row.by, row.defaults), "step": step}
+    shown |= {"parts": _show_product(call, by, row.defaults), "step": step}
     if row.equal:
         seen = _("{whole} is {total}, but {parts} is {step}: the program exits if they differ", **shown)
         do = _("Change one of the numbers so that they are equal.")

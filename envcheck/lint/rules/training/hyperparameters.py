@@ -254,6 +254,8 @@ _NO_TRAINING = re.compile(r"(?:^|/)(?:inference|evaluat\w{1,4}|generat\w{1,4}|co
 
 
 _VERL_MAIN = "verl.trainer.main_ppo"
+_VERL_PROMPT, _VERL_ANSWER = "data.max_prompt_length", "data.max_response_length"
+_VERL_LENGTH = "actor_rollout_ref.rollout.max_model_len"
 _VERL_BATCH, _VERL_MINI = "data.train_batch_size", "actor_rollout_ref.actor.ppo_mini_batch_size"
 
 
@@ -270,6 +272,22 @@ def find_small_verl_batch(context: LintContext) -> Iterator[Remark]:
             seen = _("{name} {total} is smaller than {other} {mini}: current releases of verl exit", name=_VERL_BATCH,
                      total=total, other=_VERL_MINI, mini=mini)  # fmt: skip
             yield warn(word, seen, _("Use a multiple of {mini}.", mini=mini))
+
+
+def find_long_verl_answers(context: LintContext) -> Iterator[Remark]:
+    """Find lengths of verl that the rollout's model cannot hold: vLLM rejects the prompts or cuts the answers off."""
+    for _script, command in context.find_commands():
+        if _VERL_MAIN not in command.list_texts():
+            continue
+        given = {name: (word, value) for word in command.words for name, _equals, value in [word.text.partition("=")]}
+        found = [given[name] for name in (_VERL_LENGTH, _VERL_PROMPT, _VERL_ANSWER) if name in given]
+        numbers = [int(value) for _word, value in found if value.isdecimal()]
+        if len(numbers) == 3 and numbers[1] + numbers[2] > numbers[0]:
+            seen = _(
+                "prompts of up to {prompt} and answers of up to {answer} tokens exceed max_model_len {length}",
+                prompt=numbers[1], answer=numbers[2], length=numbers[0],
+            )  # fmt: skip
+            yield warn(found[0][0], seen, _("Use at least {length}.", length=numbers[1] + numbers[2]))
 
 
 def find_indivisible_batch(context: LintContext) -> Iterator[Remark]:

@@ -223,10 +223,26 @@ def _find_shared_ports(context: LintContext) -> Iterator[Remark]:
         port = job.find_launch_value("port")
         both = before is not None and before.command.background and not _waits_between(before, job)
         earlier = before.find_launch_value("port") if before is not None and both else None
+        if port and port.known_text and port.text != "0" and _runs_repeatedly(context, job):
+            seen = _(
+                "each iteration of the loop starts a training in the background with the same port {port}",
+                port=port.text,
+            )
+            yield warn(port, seen, _("Give each training its own port."))
         if earlier and port and port.known_text and port.text == earlier.known_text and port.text != "0":
             seen = _("port {port} is in use by the training in the background that started before", port=port.text)
             yield fail(port, seen, _("Give each training its own port."))
         before = job if job.is_training and job.node_count == 1 and not job.command.elsewhere else None
+
+
+def _runs_repeatedly(context: LintContext, job: TrainingJob) -> bool:
+    """Whether a loop starts it in the background of this host, and waits for nothing."""
+    command = job.command
+    names = {each.name for each in job.script.commands if each.loop}
+    alone = all(each.command.background for each in context.jobs if each.command.loop)
+    repeated = command.loop and command.background and alone and names.isdisjoint((*_ENDING, "break", "read"))
+    here = not command.elsewhere and not context.is_remote(job) and context.find_container(job) is None
+    return repeated and here and job.is_training and job.node_count == 1
 
 
 def _waits_between(one: TrainingJob, other: TrainingJob) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from envcheck.core.lint.context import LintContext
@@ -35,13 +36,21 @@ def find_offload_to_host(context: LintContext) -> Iterator[Remark]:
     for job in context.jobs:
         given = job.find_option("offload_optim", "tensorwise_offload_optimizer", "cpu_offload", "optimizer_cpu_offload")
         params, model = _count_trained_parameters(job), find_model(job)
-        if given is None or not given.is_enabled or not params or model is None:
+        if given is None or not given.is_enabled or not params or model is None or not _has_optimizer(job):
             continue
         size = params * _STATES / (job.node_count or 1) / _GIB
         seen = _(
             "the optimizer states of {name} need {size:.0f} GiB of host memory on each node", name=model.name, size=size
         )
         yield warn(locate_option(given), seen, _("Check with free -g. envcheck plan estimates the memory."))
+
+
+_OF_TRAINING = re.compile(r"(?:^|_)(?:lr|learning_rate|train|stage|iters|epochs|save|deepspeed|optim|optimizer)(?:_|$)")
+
+
+def _has_optimizer(job: TrainingJob) -> bool:
+    """Whether an option says that it trains: inference offloads as well."""
+    return any(_OF_TRAINING.search(given.python_name) for given in job.options)
 
 
 def find_full_disk(context: LintContext) -> Iterator[Remark]:

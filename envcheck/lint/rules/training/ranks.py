@@ -193,10 +193,12 @@ def _is_from_config_file(job: TrainingJob) -> bool:
 
 def find_unused_rank(context: LintContext) -> Iterator[Remark]:
     """Find rank variables out of range that nothing reads; shell.unused_variable reports other unused ones."""
+    ranks = {
+        id(script): [assign for assign in script.assigns if assign.name.lower() in ("rank", "node_rank")]
+        for script in context.scripts
+    }
     for job in context.jobs:
-        for assign in job.script.assigns:
-            if assign.name.lower() not in ("rank", "node_rank"):
-                continue
+        for assign in ranks.get(id(job.script), ()):
             value = parse_integer(assign.word.known_text)
             named = assign.end < job.start and not assign.word.soft
             if (
