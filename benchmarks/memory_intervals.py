@@ -51,7 +51,7 @@ LIMIT = 0.98  # quantile of the upper limit
 QUANTILES = {
     "whole": (0.04, 0.8), "reserved": (0.08, 0.94), "unnamed": (0.02, 0.92), "replicas": (0.11, 0.9),
     "plain": (0.04, 0.88), "divided": (0.1, 0.96), "complex": (0.03, 0.95), "experts": (0.08, 0.96),
-    "routed": (0.04, 0.98), "moved": (0.02, 0.94), "unspecified": (0.06, 0.94), "assumed": (0.03, 0.96),
+    "routed": (0.04, 0.985), "moved": (0.02, 0.94), "unspecified": (0.06, 0.94), "assumed": (0.03, 0.96),
 }  # fmt: skip
 # Regimes of few sources, and those whose readings give their factors.
 POOLS = {
@@ -60,7 +60,7 @@ POOLS = {
     UNSPECIFIED: (PLAIN, COMPLEX, UNSPECIFIED),
 }  # fmt: skip
 HELD = 0.9  # on one card, on several, and with all sources in use, since those are the bounds that a plan prints
-LOWS, HIGHS = range(1, 16), range(80, 99)  # percentages among which --quantiles searches
+LOWS, HIGHS = range(1, 16), range(80, 100)  # percentages among which --quantiles searches
 PULL, WEIGHT = 2, -0.5  # sources as which those of all regimes count; power of the number of a source's readings
 HEADER = """# Factors between which readings lie, relative to predictions (launch/memory/intervals.py).
 # `low`, `high`: the quantiles {quantiles};
@@ -158,7 +158,7 @@ def order_residuals(readings: Sequence[Reading]) -> Distribution:
 
 def find_factors(found: Distribution, quantiles: Sequence[float]) -> Factors:
     low, high, limit = (found.find_quantile(share) for share in quantiles)
-    return Factors(min(0.0, low), max(0.0, high), max(0.0, limit), found.sources)
+    return Factors(min(0.0, low), max(0.0, high), max(0.0, high, limit), found.sources)
 
 
 def compute_regimes(readings: Sequence[Reading]) -> dict[str, Factors]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -40,7 +41,8 @@ class DeviceModel:
     of its node, `net_gbs` its share of the network, `pcie_gbs` its PCIe port in practice.  `links`: those of a real
     machine, None if unknown.  `parallel_framework`: the Megatron kind of framework for such cards.  `estimates`: the
     fields whose values are estimates after comparable cards, because none are published.  `node_sizes`: cards of the
-    nodes that are sold.  `figures_of`: a card for which another one's figures are used, and which one.
+    nodes that are sold.  `figures_of`: a card for which another one's figures are used, and which one.  `sold_gb`: the
+    size in its data sheet, 0.0 for the multiple of 8 that is not less than `memory_gib`.
     """
 
     name: Given[str]
@@ -63,6 +65,7 @@ class DeviceModel:
     estimates: tuple[str, ...] = ()
     node_sizes: tuple[int, ...] = ()
     figures_of: str = ""
+    sold_gb: float = 0.0
     links: Given[MachineLinks | None] = None
 
     @property
@@ -72,8 +75,8 @@ class DeviceModel:
 
     def correct_memory(self, given: float) -> float:
         """Return the memory in GiB that the card's tool prints, if `given` is the size that the card is sold with."""
-        is_sold = not self.figures_of and 0 < given - self.memory_gib <= given * MEMORY_TOLERANCE
-        return self.memory_gib if is_sold else given
+        is_sold = not self.figures_of and given == (self.sold_gb or 8 * math.ceil(self.memory_gib / 8))
+        return self.memory_gib if is_sold and given - self.memory_gib <= given * MEMORY_TOLERANCE else given
 
 
 def assumed_links(device: DeviceModel, cards: int) -> Iterator[Message]:

@@ -11,6 +11,7 @@ from typing import Any
 from envcheck.core.toml_file import Given, load_own_part, load_own_table
 
 FILE = Path(__file__).with_name("frameworks.toml")
+METHODS = ("full", "lora")  # of a planned job
 
 
 @dataclass(frozen=True)

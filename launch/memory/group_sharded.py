@@ -11,8 +11,7 @@ from functools import lru_cache
 from launch.catalogue.architecture import Model
 from launch.memory.parameter_shares import ParameterShare, list_matrices
 from launch.memory.planned_job import PlannedJob
-
-C = 2.0
+from launch.memory.saved_activations import C
 
 
 def stores_gradients(job: PlannedJob) -> bool:
@@ -37,7 +36,7 @@ def count_fullest_entries(sizes: tuple[int, ...], ranks: int) -> int:
 def partition_excess(job: PlannedJob) -> float:
     """Return by which factor the fullest rank of stage 2 exceeds an even partition of full training."""
     model, shards = job.model, job.layout.dense_shards
-    if not stores_gradients(job) or job.layout.pp > 1 or model.moe is not None:
+    if not (stores_gradients(job) and job.trains_all) or job.layout.pp > 1 or model.moe is not None:
         return 1.0
     sizes = list_matrices(model)
     return max(1.0, count_fullest_entries(sizes, shards) * shards / sum(sizes))

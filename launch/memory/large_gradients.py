@@ -15,6 +15,7 @@ from launch.catalogue.architecture import Model
 from launch.memory import autocast, group_sharded, offloaded
 from launch.memory.parameter_shares import ParameterShare, list_matrices
 from launch.memory.planned_job import PlannedJob
+from launch.memory.saved_activations import C
 from launch.memory.sharding_buffers import (
     first_bucket,
     is_fully_sharded,
@@ -22,8 +23,6 @@ from launch.memory.sharding_buffers import (
     shards_edges,
     subgroup_bytes,
 )
-
-C = 2.0
 
 
 def has_own_gradients(job: PlannedJob) -> bool:

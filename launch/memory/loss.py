@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from launch.memory.planned_job import PlannedJob
 from launch.memory.quantised import is_lifted
-
-C = 2.0  # bytes of a 16-bit element
+from launch.memory.saved_activations import C
 
 
 def tokens_at_once(job: PlannedJob) -> float:

@@ -9,8 +9,7 @@ from launch.memory.autocast import gathered_width
 from launch.memory.parameter_shares import ParameterShare
 from launch.memory.planned_job import PlannedJob
 from launch.memory.quantised import bytes_per_parameter
-
-C = 2.0
+from launch.memory.saved_activations import C
 
 
 def unsharded_bytes(job: PlannedJob, holding: ParameterShare, block: float, units: float | None = None) -> float:

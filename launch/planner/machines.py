@@ -191,7 +191,15 @@ def build_described_machine(
     kind = devices.find_default_device(device) if device in VENDORS else devices.find_named_device(device)
     count, size = cards_per_node or kind.cards_per_node, kind.memory_gib
     described = cards or cards_per_node
-    if described and memory_gib:
+    known = kind.correct_memory(memory_gib or size)
+    if memory_gib and known != memory_gib:
+        note = _(
+            "machine: {name} cards sold with {sold:g} GB have {memory_gib:g} GiB",
+            name=kind.name,
+            sold=memory_gib,
+            memory_gib=known,
+        )
+    elif described and memory_gib:
         note = NOTHING
     elif described:
         note = _("machine: {name} cards with {memory_gib:g} GiB each (typical)", name=kind.name, memory_gib=size)
@@ -205,7 +213,7 @@ def build_described_machine(
             memory_gib=size,
         )
     return set_cards_per_node(
-        PlannedMachine(kind, cards or count, kind.correct_memory(memory_gib or size), used_gib, note),
+        PlannedMachine(kind, cards or count, known, used_gib, note),
         cards,
         cards_per_node,
     )

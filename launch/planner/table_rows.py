@@ -113,7 +113,7 @@ def use_fsdp2(f: Framework) -> Framework:
     It has neither the input hooks nor the no_sync of the first one; accelerate looks for no_sync by name, and without
     it reduces gradients after every micro batch.
     """
-    return replace(f, watches_inputs=False, accumulates_whole=False, fully_shard=("full", "lora"))
+    return replace(f, watches_inputs=False, accumulates_whole=False, fully_shard=frameworks.METHODS)
 
 
 def size_buckets(f: Framework, row: Row) -> Framework:

