@@ -10,7 +10,13 @@ from envcheck.core.language import translate
 from envcheck.core.messages import _
 from envcheck.explain import codes, timestamps
 from envcheck.explain.diagnosis import KINDS, CatalogueEntry, Diagnosis, Evidence
-from envcheck.explain.exceptions import api_changes, installed_versions, raised_place, torch_releases
+from envcheck.explain.exceptions import (
+    api_changes,
+    installed_versions,
+    raised_place,
+    requirement_conflict,
+    torch_releases,
+)
 from envcheck.explain.log_findings import LogFindings
 from envcheck.explain.log_level import is_mild
 
@@ -124,6 +130,8 @@ def make_diagnosis(
         named["wanted"] = wanted
     if divisors := _list_divisors(named.get("found") or named.get("what", "")):
         named["divisors"] = divisors
+    if conflict := requirement_conflict.describe_conflict(named.get("requirements", "")):
+        named["conflict"] = conflict
     if "package" in named and (releases := torch_releases.describe_torch_releases(named["package"])):
         named["releases"] = releases
     if "package" in named:

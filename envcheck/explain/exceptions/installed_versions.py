@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -18,6 +18,7 @@ WIDTH = 4096  # characters of a line that are read
 _NAME = r"[A-Za-z][\w.-]{0,60}?"
 _NUMBER = r"v?(?P<version>\d{1,4}(?:\.\d{1,8}){1,3}(?:[.-]?(?:rc|RC|post|dev|a|b)\d{1,10}){0,2}(?:\+[\w.]{1,40})?)"
 _NAMED = rf"(?P<name>{_NAME})"
+_SEPARATOR = re.compile(r"\s{0,8}(?:\||[,;]\s)\s{0,8}")  # of several packages on a line
 # A line of its own, without its prefixes: of pip list, conda list, pip freeze, and of lists of versions.
 _LINES = tuple(
     re.compile(pattern)
@@ -118,15 +119,20 @@ def _read_line(line: str) -> Iterator[tuple[str, str]]:
         for wheel in filter(None, map(_WHEEL.match, installed[1].split())):
             yield wheel["name"], wheel["version"]
         return
-    for pattern in _LINES:
-        if found := pattern.match(text):
-            yield found["name"], found["version"]
-            return
+    if listed := _read_list(_SEPARATOR.split(text)):
+        yield from ((one["name"], one["version"]) for one in listed)
+        return
     for pattern in _PARTS:
         for part in pattern.finditer(text):
             yield part["name"], part["version"]
     if engine := _ENGINE.search(text):
         yield "vllm", engine["version"]
+
+
+def _read_list(parts: Sequence[str]) -> list[re.Match[str]]:
+    """Return the versions of a line, or of its parts if it begins with one: `torch 2.6.0 | peft 0.14.0`."""
+    found = [next(filter(None, (pattern.match(part) for pattern in _LINES)), None) for part in parts]
+    return [one for one in found if one] if found[0] else []
 
 
 def normalize_name(name: str) -> str:

@@ -120,12 +120,18 @@ def _read_paddle(end: bytes) -> Iterator[ReportedEnd]:
 
 
 def _read_deepspeed(end: bytes, begin: bytes) -> Iterator[ReportedEnd]:
-    """The nodes have equally many processes; without the number of the node, the rank is unknown."""
+    """The nodes have equally many processes; without the number of the node, the rank is unknown.
+
+    The launcher prints the command that it started last, whichever process failed.
+    """
     node = _DEEPSPEED_NODE.search(begin) or _DEEPSPEED_NODE.search(end)
     if node is None:
         return
-    first = int(node["node"]) * int(node["count"])
+    count = int(node["count"])
+    first = int(node["node"]) * count
     for one in _DEEPSPEED.finditer(end):
+        if int(one["local"]) == count - 1 > 0:
+            continue
         yield ReportedEnd(first + int(one["local"]), int(one["code"]), int(one["local"]), is_first=True)
 
 

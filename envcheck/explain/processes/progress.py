@@ -57,8 +57,10 @@ _SERVED = re.compile(
     rb"|^(?!.{0,20}\((?!APIServer|EngineCore)\w[\w.:]{0,80} pid=\d)"
     rb"[^\n]{0,300}\bgen(?:eration)? throughput\b[^\n:]{0,20}: (?=[\d.]{0,12}[1-9])"
 )
-_STOP_WORDS = (b"Finished server process", b"exited with code 0")
-_STOPPED = re.compile(rb"\bFinished server process \[\d|^\S{1,80} exited with code 0\s{0,3}$")
+_STOP_WORDS = (b"Finished server process", b"shutdown complete", b"exited with code 0")
+_STOPPED = re.compile(
+    rb"\bFinished server process \[\d|\bApplication shutdown complete\b|^\S{1,80} exited with code 0\s{0,3}$"
+)
 # tqdm of a training: bars with another caption are of preparations, but move as well.
 _BAR = re.compile(rb"(\d{1,9})/(\d{1,9}) \[[\d:?]{2,12}<")
 _CAPTION = re.compile(rb"^\s{0,40}(?:[Tt]rain\w{0,8}|[Ee]poch|Steps?)?[^A-Za-z%]{0,30}\d{1,3}%")
@@ -69,6 +71,7 @@ _STEPS = re.compile(
 _LOSS = re.compile(
     rb"\bloss\w{0,12}['\"]?\s{0,3}[:=]\s{0,3}['\"]?-?\d|\biteration\s{1,12}\d{1,9}/|\bstep\s?[:=]?\s?\d{1,9}\b"
 )
+_FAST = re.compile(rb"\d{4}(?:\.\d{1,4})?it/s\]")  # rows of a data set: no training makes so many steps
 # A line with its time, or one that Ray passed on from a worker's log soon after it was written.
 _ORDERED = re.compile(rb"\d\d:\d\d:\d\d|^(?:\x1b\[\d{1,3}m)?\(\w[\w.:]{0,80} pid=\d{1,9}")
 
@@ -190,7 +193,7 @@ def _cut_out_line(block: bytes, at: int) -> tuple[int, bytes]:
 
 def _read_step(number: int, text: bytes) -> StepLine:
     if bar := _BAR.search(text):
-        return StepLine(number, text, int(bar[1]) if _CAPTION.match(text) else None, True)
+        return StepLine(number, text, int(bar[1]) if _CAPTION.match(text) and not _FAST.search(text) else None, True)
     found = _STEPS.search(text)
     step = int(found[1] or found[2]) if found else None
     return StepLine(number, text, step, bool(_ORDERED.search(text)))

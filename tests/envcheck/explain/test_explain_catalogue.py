@@ -288,6 +288,7 @@ def test_entry_is_whole(name: str) -> None:
     given |= {"pip"} if "module" in groups else set()
     given |= {"wanted"} if {"batch", "micro", "steps"} <= groups else set()
     given |= {"releases", "pair", "partner", "rebuild"} if "package" in groups else set()
+    given |= {"conflict"} if "requirements" in groups else set()
     given |= {"divisors"} if groups & {"found", "what"} else set()
     assert asked <= groups | given
     assert len(entry.do) > 10 or entry.do == "{advice}."

@@ -753,6 +753,26 @@ def test_conflict_at_the_end_of_an_installation(lines: list[str], found: tuple[s
 
 
 @pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        (
+            ["a 1 depends on x", "b 2 depends on x==2.2.0", "c 3 depends on x>=1", "d 4 depends on x>=2.4"],
+            "(b 2 depends on x==2.2.0; d 4 depends on x>=2.4)",
+        ),
+        (["a 1 depends on x<2", "b 2 depends on y>=2", "The user requested x>2"], "(a 1 depends on x<2; The user"),
+        (["a 1 depends on x>1", "b 2 depends on x<1.1", "c 3 depends on y<2"], "(a 1 depends on x>1)"),
+        (["a 1 depends on x", "b 2 depends on x"], "a third one, or"),
+    ],
+)
+def test_requirements_that_exclude_each_other(lines: list[str], reason: str) -> None:
+    """Of the requirements that pip lists, the two are named that no release meets; else the first with a limit."""
+    log = ["ERROR: Cannot install a and b because these package versions have conflicting dependencies.", ""]
+    log += ["The conflict is caused by:", *(f"    {line}" for line in lines)]
+
+    assert reason in explainer.build_report([explainer._scan_lines("log", log)]).diagnoses[0].why
+
+
+@pytest.mark.parametrize(
     ("line", "headline"),
     [
         ("MaxLengthError: Current length of row(9746) is larger than the max_length(8192).", "9746 > 8192 tokens"),

@@ -451,12 +451,20 @@ def test_setting_in_a_union_of_types() -> None:
     assert ["1.0e-5" in one.why for one in found] == [False, True]
 
 
+PLACED = "ValueError: DeepSpeed Zero-3 is not compatible with passing a `device_map`."
+
+
 @pytest.mark.parametrize(
     ("line", "remedy"),
     [
         ("ValueError: No file with name: consolidated.00.pth found in /m.", "original/"),
         ("ValueError: No file with name: model-7.safetensors found in /m.", "--ignore-patterns"),
         ("nvcc fatal   : Unsupported gpu architecture 'compute_120'", "CUDACXX"),
+        ("X with CUDA capability sm_120 is not compatible with this", "(sm_120: python3 -m pip install -U torch"),
+        ("X with CUDA capability sm_70 is not compatible with this", "newer CUDA. Is it older"),
+        ("ImportError: Using `bitsandbytes` 8-bit quantization requires the latest version", "restart the runtime"),
+        (f'  File "/v/unsloth/models/frob.py"\n{PLACED}', "(unsloth/models/frob.py)."),
+        (f'  File "/v/frob/models/frob.py"\n{PLACED}', "device_map itself."),
     ],
 )
 def test_remedy_for_what_the_line_names(line: str, remedy: str) -> None:

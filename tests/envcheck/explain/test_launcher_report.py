@@ -353,11 +353,12 @@ def test_errors_of_the_pcie_bus_are_no_signal() -> None:
     [
         ("nnodes=1, num_local_procs=4, node_rank=0", [(2, -9)]),
         ("nnodes=2, num_local_procs=8, node_rank=1", [(10, -9)]),
+        ("nnodes=1, num_local_procs=3, node_rank=0", []),
         ("dist_world_size=16", []),
     ],
 )
 def test_rank_of_deepspeed(begin: str, ends: list[tuple[int, int]]) -> None:
-    """DeepSpeed's launcher reports a number on its node; of an unknown node, there is no rank."""
+    """DeepSpeed's launcher reports a number on its node; of an unknown node, or of the last one, there is no rank."""
     line = f"[2026-11-21 15:00:00,300] [INFO] [launch.py:145:main] {begin}\n".encode()
 
     assert [(one.rank, one.code) for one in read_launcher_report(DEEPSPEED.encode(), line)] == ends
@@ -366,9 +367,9 @@ def test_rank_of_deepspeed(begin: str, ends: list[tuple[int, int]]) -> None:
 
 def test_report_of_deepspeed(tmp_path: Path) -> None:
     """The number of the node is read at the beginning of a long log."""
-    node = "[2026-11-21 15:00:00,300] [INFO] [launch.py:145:main] nnodes=2, num_local_procs=2, node_rank=1\n"
-    steps = {f"ranks/20261121150000_rank{at}.log": make_steps(5) for at in range(4)}
+    node = "[2026-11-21 15:00:00,300] [INFO] [launch.py:145:main] nnodes=2, num_local_procs=3, node_rank=1\n"
+    steps = {f"ranks/20261121150000_rank{at}.log": make_steps(5) for at in range(6)}
     text = node + "loading\n" * 9000 + DEEPSPEED.replace("=2'", "=1'")
     found = explainer.explain_files([write_folder(tmp_path, {"launcher.log": text, **steps})])
 
-    assert found.summary == "rank 3 failed first (SIGKILL, last step 5)"
+    assert found.summary == "rank 4 failed first (SIGKILL, last step 5)"

@@ -208,6 +208,14 @@ def test_bar_that_is_drawn_again_is_no_progress() -> None:
     assert (found.verdict, found.ends[0].step) == ("failed", 19)
 
 
+@pytest.mark.parametrize(("rate", "step"), [("2758.13it/s", None), ("758.13it/s", 500000)])
+def test_rows_of_a_data_set_are_no_steps(rate: str, step: int | None) -> None:
+    """A bar without a caption that makes thousands of steps in a second is of the data."""
+    bar = f"100%|##########| 500000/500000 [03:01<00:00, {rate}]"
+
+    assert explainer.build_report([explainer._scan_lines("log", [bar, *KEY_ERROR])]).ends[0].step == step
+
+
 SAMPLES = {
     "llamafactory": [
         "training example:",
@@ -785,6 +793,7 @@ def test_engine_that_goes_on() -> None:
         "2025-07-12 10:02:11 | INFO | train | done training in 130.1 seconds",
         "INFO: Saving final epoch checkpoint.",
         "129.5 seconds used for training.",
+        "INFO:     Application shutdown complete.",
         "|    Tasks     |Version|Filter|n-shot|Metric|   |Value |   |Stderr|",
     ],
 )
@@ -836,6 +845,7 @@ def test_old_error_before_an_exception(gap: int, first: str) -> None:
     "lines",
     [
         (STARTED, REQUEST + " 200 OK", *TRACEBACK, "ValueError: the engine is dead", STOPPED),
+        (STARTED, *TRACEBACK, "ValueError: the engine is dead", "INFO:     Application shutdown complete."),
         (DONE, "wandb: ERROR Failed to upload file a", *TRACEBACK, "ValueError: cannot export"),
         (DONE, "ERROR: cannot export the model"),
         ("Successfully installed a-1.0", "ERROR: No matching distribution found for xformers==0.0.29"),
