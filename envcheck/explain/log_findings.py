@@ -14,18 +14,20 @@ from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from itertools import takewhile
 from typing import TypeVar
 
 from envcheck.explain import timestamps
 from envcheck.explain.diagnosis import CatalogueEntry, Evidence, RaisedException
 from envcheck.explain.exceptions import installed_versions
 from envcheck.explain.exceptions.headless import may_tell_form, read_headless
-from envcheck.explain.exceptions.installed_versions import PrintedVersion
+from envcheck.explain.exceptions.installed_versions import PrintedVersion, list_wheels, normalize_name
 from envcheck.explain.exceptions.notices import is_notice
 from envcheck.explain.line_kind import compute_kind
 from envcheck.explain.log_level import is_mild
 from envcheck.explain.log_text import sanitize_line
 from envcheck.explain.processes import pods
+from envcheck.explain.processes.closing_lines import find_closing_line, find_last_exit
 from envcheck.explain.processes.launcher_report import ReportedEnd, read_launcher_report
 from envcheck.explain.processes.loss_value import ends_without_loss
 from envcheck.explain.processes.progress import ProgressMarks
@@ -40,14 +42,17 @@ RANKS = 4096  # whose first line of an entry is kept
 PREFIX = 120  # bytes at the beginning of a line in which a launcher names the rank
 HEAD = b"Traceback (most recent call last)"
 CLEANUP_LINES = 60  # of a traceback of a clean-up
-# In the line before a traceback of a clean-up, which ended nothing.
-_IGNORED = re.compile(rb"Exception ignored |Error in atexit\._run_exitfuncs")
+IGNORED = b"Exception ignored "  # in the line before a traceback of a clean-up, which ended nothing
+AT_EXIT = b"Error in atexit._run_exitfuncs"  # the same, but a function there may be the program's own
+_FRAME = re.compile(rb'^ {1,8}File "([^"]{1,400})"')
+_INSTALLED_CODE = re.compile(rb"/(?:site|dist)-packages/|/lib/python\d|^<frozen ")
 BUFFER = 1 << 13  # bytes of step output that a process may buffer until it ends, and which then follow its error
 Line = TypeVar("Line", Evidence, RaisedException)
 FRAMES, FOLLOWING = 80, 6  # lines before and after an exception without a head that are read
 _MAYBE_RANK = re.compile(rb"(?i:rank|default)[_ ]?\d|\d\]<std|^(?:" + UNIT.encode() + rb")")
 _INSTALLED = re.compile(rb"^(?:#\d{1,4} [\d.]{1,12} )?Successfully installed( [^\n]{1,4000})", re.MULTILINE)
 _PACKAGE = re.compile(r"[=<>!~\[ ;(].*", re.DOTALL)  # what follows the name in a requirement
+_NAMES = ("module", "package", "requirement", "what")  # groups with the name of a package
 # How a server ends at Ctrl-C, after it reported its end.
 _STOP_REQUEST = re.compile(r"KeyboardInterrupt$|asyncio\.exceptions\.CancelledError$")
 _STEP = re.compile(rb"\bloss['\"]?\s?[:=]\s?['\"]?\d|\btrain_runtime\b")
@@ -164,6 +169,7 @@ class LogFindings:
             odd.setdefault(compute_kind(line), (number, line))
         self.raised.sort(key=lambda one: one.line)  # of several ranks, those that began first may have ended last
         self.odd = [Evidence(self.name, number, sanitize_line(line)) for number, line in odd.values()]
+        self._judge_mark()
         self._pass_over_events()
         self._pass_over_installed()
         self._drop_handled()
@@ -186,6 +192,16 @@ class LogFindings:
         _fill_objects(self)
         return _fill_missing_times(self)
 
+    def _judge_mark(self) -> None:
+        """Take back the mark of a regular end after which the training went on, and add those of the last lines."""
+        if self.progress.has_gone_on():
+            self.progress.end = 0
+        below = self.lines + 2
+        if at := find_closing_line(self.end):
+            self.progress.end = max(self.progress.end, below - at)
+        if at := find_last_exit(self.end):
+            self.progress.stopped = max(self.progress.stopped, below - at)
+
     def _note_regular_stop(self) -> None:
         """Take the stop of a server or container for a regular end if no trouble is between its last answer and that.
 
@@ -203,10 +219,12 @@ class LogFindings:
         """Take what pip reported of a package for a warning if it installed that package afterwards."""
         for row in _INSTALLED.finditer(self.end):
             number = self.lines + 1 - self.end.count(b"\n", row.start())
-            names = row[1].decode("utf-8", "replace").lower().replace("_", "-")
+            names = {normalize_name(name) for name, _version in list_wheels(row[1].decode("utf-8", "replace"))}
             for hit in self.hits.values():
-                wanted = {_PACKAGE.sub("", value).lower().replace("_", "-") for value in hit.groups.values()}
-                if hit.last < number and any(one and f" {one}-" in names for one in wanted):
+                wanted = {
+                    normalize_name(_PACKAGE.sub("", value)) for name, value in hit.groups.items() if name in _NAMES
+                }
+                if hit.last < number and wanted & names:
                     hit.mild = True
 
     def _pass_over_events(self) -> None:
@@ -234,7 +252,7 @@ class LogFindings:
             for one in self.raised
             if (one.is_handled and max(one.last, one.end) < last)
             or (_is_survivable(one) and one.end < worked)
-            or (self.progress.end and one.in_thread)
+            or (0 < self.progress.end < one.line and one.in_thread)
             or (self.progress.end == self.progress.stopped > 0 and _STOP_REQUEST.match(one.text))
         ]
         self.raised = [one for one in self.raised if one not in dropped]
@@ -310,10 +328,10 @@ class LogFindings:
             return
         start = self.end.rfind(b"\n", 0, at) + 1
         before = self.end[:start].rstrip(b"\n").rpartition(b"\n")[2]
-        if is_ignored(before):
+        head, *rest = self.end[start:].split(b"\n")
+        if is_ignored(before, rest):
             return
         reader = TracebackReader()
-        head, *rest = self.end[start:].split(b"\n")
         reader.start_traceback(head, self.name, number, self.time, before=sanitize_line(before[:400]))
         fed = (reader.feed_line(line) for line in rest if reader.open)
         found = next(filter(None, fed), None) or reader.finish_log()
@@ -326,9 +344,15 @@ def _is_survivable(one: RaisedException) -> bool:
     return one.is_handled or one.is_reported or one.in_thread
 
 
-def is_ignored(before: bytes) -> bool:
-    """Return whether the line before a traceback tells that it is of a clean-up, which ended nothing."""
-    return bool(_IGNORED.search(before))
+def is_ignored(before: bytes, after: Sequence[bytes]) -> bool:
+    """Return whether a traceback, by the line before its head and those after it, is of a clean-up that ended nothing.
+
+    What a function of the program itself does at the exit may be to save the model.
+    """
+    if IGNORED in before or AT_EXIT not in before:
+        return IGNORED in before
+    frames = [found[1] for line in takewhile(lambda line: line[:1] == b" ", after) if (found := _FRAME.match(line))]
+    return bool(frames) and all(_INSTALLED_CODE.search(path) for path in frames)
 
 
 def ends_cleanup(lines: Sequence[bytes], at: int) -> bool:
@@ -336,7 +360,7 @@ def ends_cleanup(lines: Sequence[bytes], at: int) -> bool:
     before = at - 1
     while before > max(0, at - CLEANUP_LINES) and lines[before][:1] in (b" ", b"\t"):
         before -= 1
-    return before > 0 and HEAD in lines[before] and is_ignored(lines[before - 1])
+    return before > 0 and HEAD in lines[before] and is_ignored(lines[before - 1], lines[before + 1 : at])
 
 
 def _describe_sort(raised: RaisedException) -> tuple[int | None, str, bool, bool, bool]:

@@ -8,13 +8,16 @@ from collections.abc import Iterable, Sequence
 
 from envcheck.explain.diagnosis import Evidence
 from envcheck.explain.log_findings import LogFindings
-from envcheck.explain.log_level import is_mild
+from envcheck.explain.log_level import is_mild, is_tried
 from envcheck.explain.prefilter import DIGITS
 
 SHOWN = 10
 ALARM = 3.0  # score of a line that reports an error
 _LAST = re.compile(r"^(?:\[[^\]]{1,40}\]:? ?){0,2}[A-Za-z_][\w.]{0,100}(?:Error|Exception|Interrupt|Exit|Failure)\b")
-_LOUD = re.compile(r"\b(?:FATAL|CRITICAL|PANIC|panic|fatal|Fatal|core dumped|Segmentation|terminate called)\b")
+_LOUD = re.compile(
+    r"\b(?:FATAL|CRITICAL|PANIC|panic|fatal|Fatal|core dumped|Segmentation|terminate called"
+    r"|died unexpectedly)\b|^I\d{4} \d.{0,160}\] Error (?:waiting|while|during|in)\b"
+)
 _ERROR = re.compile(
     # a word of its own, not a part of the name of a file or package
     r"(?<![\w/-])(?:ERROR|Error|error|failed|Failed|FAILED|failure|cannot|Cannot|unable|Unable)\b(?![-./]\w)|错误|失败|异常"
@@ -34,10 +37,16 @@ _TROUBLE = re.compile(
     r"|unreachable|conflict\w{0,3}|[EF]\d{4} )",
     re.IGNORECASE,
 )
+# What apt and pip print when they are done; what they reported before it did not stop them.
+_INSTALLED = r"^Successfully installed |^Processing triggers for |^Setting up \S{1,80} \("
+_INSTALLS = re.compile(
+    r"^ {0,4}(?:Collecting |Preparing (?:metadata|to unpack)|Building wheel|Get:\d|Hit:\d|Reading package lists"
+    r"|Unpacking |Selecting )"
+)
 # A program at work: its level of ordinary messages, its bars, its epochs.
 _WORK = re.compile(
-    r"\b(?:INFO|SUCC)\b|^I\d{4} \d\d:\d\d:|^ {0,8}Normal {1,12}Started\b|^Successfully installed "
-    r"|^Processing triggers for |^Setting up \S{1,80} \(|\b[Tt]raining\b|\b[Ee]pochs?\b"
+    r"\b(?:INFO|SUCC)\b|^I\d{4} \d\d:\d\d:|^ {0,8}Normal {1,12}Started\b"
+    rf"|{_INSTALLED}|\b[Tt]raining\b|\b[Ee]pochs?\b"
     r"|\bserver is listening on\b|\ball slots are idle\b"
     r"|\b(?:it|examples)/s\b|\bs/it\b|\b[Ss]teps? \d"
 )
@@ -45,7 +54,7 @@ _WORK = re.compile(
 _BANNER = re.compile(r"\bbug reports?\b|\berror trace to\b|\bdependency resolver does not\b", re.IGNORECASE)
 _SUCCESS = re.compile(
     r"\bSUCC\b|\b(?:runtime|service|server|cluster|node) (?:has )?started\b|\b(?:succeeded|successfully)\b"
-    r"|^Successfully installed |^Processing triggers for |^Setting up \S{1,80} \(|\b[Ss]erver is up\b(?! yet)"
+    rf"|{_INSTALLED}|\b[Ss]erver is up\b(?! yet)"
     r"|\d{1,9}/\d{1,9} \[[\d:]{2,12}<|^ {0,8}Normal {1,12}Started\b"
 )
 _CODE = re.compile(r'^(?:\s{4}|\s{0,40}(?:File "|raise |return |\^|~))')
@@ -68,8 +77,9 @@ def has_alarm(scan: LogFindings) -> bool:
     """Return whether an unknown line after the last step reports an error."""
     if scan.is_replaced:
         return False
-    last = max(scan.trains, scan.progress.last.number if scan.progress.last else 0, *scan.progress.served)
-    return any(_is_alarm(line.text) for line in scan.odd if line.line > last)
+    last = max(scan.trains, scan.progress.last.number if scan.progress.last else 0, scan.progress.answered)
+    lines = [one for one in scan.odd if one.line > last and one.line not in scan.progress.served]
+    return any(_is_alarm(one.text) or (one.line == scan.read and "fatal: " in one.text) for one in lines)
 
 
 def has_trouble(scan: LogFindings) -> bool:
@@ -81,16 +91,23 @@ def has_trouble(scan: LogFindings) -> bool:
         for number in (hit.last, *(one.line for one in hit.first_lines))
     }
     lines = (line for line in (*scan.odd, *scan.tail) if line.line not in mild)
-    said = [line for line in lines if not _BANNER.search(line.text) and not is_mild(line.text)]
-    success = max((line.line for line in scan.tail if _SUCCESS.search(line.text)), default=0)
-    return any(_is_alarm(one.text) for one in said) or any(
-        _TROUBLE.search(one.text) and not _MILD.search(one.text) for one in said if one.line > success
+    worked = max((one.line for one in scan.tail if _is_work(one.text)), default=0)
+    said = [one for one in lines if not _BANNER.search(one.text)]
+    said = [one for one in said if not is_mild(one.text) or (one.line > worked and is_tried(one.text))]
+    begin = min((one.line for one in scan.tail if _INSTALLS.search(one.text)), default=scan.read)
+    installed = max((one.line for one in scan.tail if re.search(_INSTALLED, one.text)), default=0)
+    return any(_score_text(one.text, False) >= ALARM for one in said) or any(
+        _TROUBLE.search(one.text) and not _MILD.search(one.text) for one in said if not begin < one.line < installed
     )
 
 
 def has_work(scan: LogFindings) -> bool:
     """Return whether the last lines are of a program at work, as far as they tell."""
     return any(_WORK.search(line.text) for line in scan.tail)
+
+
+def _is_work(text: str) -> bool:
+    return not is_mild(text) and bool(_WORK.search(text) or _SUCCESS.search(text))
 
 
 def has_success(scan: LogFindings, line: int) -> bool:

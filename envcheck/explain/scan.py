@@ -15,6 +15,7 @@ from envcheck.explain.exceptions.frames import is_template
 from envcheck.explain.index import EntryIndex, read_surroundings
 from envcheck.explain.line_kind import WINDOW, compute_kind, extract_codes
 from envcheck.explain.log_findings import (
+    CLEANUP_LINES,
     HEAD,
     ODD,
     SHOWN,
@@ -210,7 +211,7 @@ class LogScanner:
     def _start_traceback(self, lines: list[bytes], at: int, number: int) -> None:
         """Of very many tracebacks, `finish_log` reads the last one at the end of the log."""
         self._tracebacks += 1
-        if self._tracebacks > TRACEBACKS or (at and is_ignored(lines[at - 1])):
+        if self._tracebacks > TRACEBACKS or (at and is_ignored(lines[at - 1], lines[at + 1 : at + 1 + CLEANUP_LINES])):
             return
         self.found.time = self._find_time(lines, at)
         reader = TracebackReader()

@@ -112,12 +112,16 @@ def _is_version(text: str) -> bool:
     return True
 
 
+def list_wheels(text: str) -> Iterator[tuple[str, str]]:
+    """Yield name and version of what pip installed: `torch-2.6.0 torch_npu-2.6.0`."""
+    yield from ((one["name"], one["version"]) for one in filter(None, map(_WHEEL.match, text.split())))
+
+
 def _read_line(line: str) -> Iterator[tuple[str, str]]:
     own = find_own_text(line)
     text = line if own is None else own
     if installed := _INSTALLED.match(text):
-        for wheel in filter(None, map(_WHEEL.match, installed[1].split())):
-            yield wheel["name"], wheel["version"]
+        yield from list_wheels(installed[1])
         return
     if listed := _read_list(_SEPARATOR.split(text)):
         yield from ((one["name"], one["version"]) for one in listed)

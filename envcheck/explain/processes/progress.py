@@ -20,18 +20,13 @@ _END_WORDS = (b"train_samples_per_second", b"raining completed", b"raining Compl
               b"inished Training", b"raining done", b"raining complete", b"' succeeded",
               b"Out of bounds values", b"Final validation metrics", b"done training in",
               b"aving final epoch checkpoint", b"aved final model checkpoint", b"|Version|",
-              b"used for training.", b"successfully finished", b"WorkerState.SUCCEEDED", b"raining Time",
-              b"raining time", b"naming to ", b"Successfully tagged", b"is now complete.", b"To activate this env",
-              b"Exit code 0")  # fmt: skip
+              b"used for training.", b"Exit code 0")  # fmt: skip
 _END = re.compile(
     rb"train_samples_per_second['\"]?\s{0,30}[:=]"
     rb"|(?:^|[^\w])[Tt]raining (?:[Cc]ompleted?|finished|done)\b(?! (?:steps?|with err|\d))"
     rb"|^(?:\W|\d){0,40}[Ff]inished [Tt]raining\b(?! (?:steps?|with err|\d|epoch|batch|iteration))"
     rb"|^(?:[^'\n]{0,60} -- )?Job '[\w.-]{1,80}' succeeded\s{0,3}$"  # of Ray's job command
-    rb"|\bworker group successfully finished\b|\bWorkerState\.SUCCEEDED\b|^LAUNCH INFO .{0,40} Exit code 0\b"
-    rb"|^\W{0,6}(?:Total )?Training [Tt]ime\s{0,20}: {1,4}[\d.]{1,12} ?s\b"  # litgpt
-    rb"|^#\d{1,4} naming to \S{1,300}(?: \S{1,12})? done\b|^Successfully tagged \S"  # docker build
-    rb"|^Installation of the .{3,200} is now complete\.|^#? {0,8}To activate this environment, use"
+    rb"|^LAUNCH INFO .{0,40} Exit code 0\b"
     rb"|^(?:[^\n#]{0,60}: ?)?# Out of bounds values\s{0,4}: 0 OK"  # of NCCL's and HCCL's tests
     rb"|^(?:\(TaskRunner[^)\n]{0,60}\)[^\n]{0,40}?)?\W{0,4}Final validation metrics: "  # of verl
     rb"|^\s{0,8}[\d.]{1,12} (?:seconds|minutes) used for training\."  # of unsloth's notebooks
@@ -57,10 +52,12 @@ _SERVED = re.compile(
     rb"|^(?!.{0,20}\((?!APIServer|EngineCore)\w[\w.:]{0,80} pid=\d)"
     rb"[^\n]{0,300}\bgen(?:eration)? throughput\b[^\n:]{0,20}: (?=[\d.]{0,12}[1-9])"
 )
-_STOP_WORDS = (b"Finished server process", b"shutdown complete", b"exited with code 0")
-_STOPPED = re.compile(
-    rb"\bFinished server process \[\d|\bApplication shutdown complete\b|^\S{1,80} exited with code 0\s{0,3}$"
+# A start answers nothing: what the program reported before it counts.
+_READY = re.compile(
+    rb"\bstartup complete\b|\brunner started\b|\bis listening on http|\bStarted HTTPService|\bstart success|: Connected"
 )
+_STOP_WORDS = (b"Finished server process", b"shutdown complete")
+_STOPPED = re.compile(rb"\bFinished server process \[\d|\bApplication shutdown complete\b")
 # tqdm of a training: bars with another caption are of preparations, but move as well.
 _BAR = re.compile(rb"(\d{1,9})/(\d{1,9}) \[[\d:?]{2,12}<")
 _CAPTION = re.compile(rb"^\s{0,40}(?:[Tt]rain\w{0,8}|[Ee]poch|Steps?)?[^A-Za-z%]{0,30}\d{1,3}%")
@@ -96,6 +93,7 @@ class ProgressMarks:
     end: int = 0  # line
     end_text: bytes = b""
     served: tuple[int, ...] = ()  # the last lines of requests that a server answered, and of its start
+    answered: int = 0  # the last line of a request
     stopped: int = 0  # line by which a server, or a container, reports that it ended as asked
 
     def add_step(self, one: StepLine) -> None:
@@ -117,6 +115,7 @@ class ProgressMarks:
             self.advances = (*self.advances, *more)[-KEPT:]
             self.first, self.last = self.first or first, _shift_step(other.last, lines)
         self.served = (*self.served, *(one + lines for one in other.served))[-KEPT:]
+        self.answered = other.answered + lines if other.answered else self.answered
         self.stopped = other.stopped + lines if other.stopped else self.stopped
         if other.end:
             self.end, self.end_text = other.end + lines, other.end_text
@@ -127,9 +126,15 @@ class ProgressMarks:
         In the log of a server, which has no steps, these are requests that it answered.
         """
         if all(one is None or _is_of_preparation(one) for one in (self.first, self.last)):
-            return self.served[-ANSWERS] if len(self.served) >= ANSWERS else 0
+            return self.served[-ANSWERS] if len(self.served) >= ANSWERS and self.answered > self.served[-ANSWERS] else 0
         ordered = len(self.advances) == KEPT and all(one.in_order for one in self.advances)
         return self.advances[0].number if ordered else 0
+
+    def has_gone_on(self) -> bool:
+        """Return whether steps were made after the mark of a regular end: that of a stage, or of an earlier run."""
+        is_record = self.end_text.startswith(b"{")  # its place tells when it was written, next to other records
+        later = [one for one in self.advances if one.number > self.end and not _BAR.search(one.text)]
+        return len(later) == KEPT and all(one.in_order or (is_record and one.text.startswith(b"{")) for one in later)
 
 
 def _is_of_preparation(one: StepLine) -> bool:
@@ -145,9 +150,9 @@ def feed_progress(marks: ProgressMarks, block: bytes, lines: int) -> None:
     """Update the marks by a block that follows `lines` lines."""
     for at, text in reversed(list(_find_step_lines(block))):
         marks.add_step(_read_step(lines + 1 + block.count(b"\n", 0, at), text))
-    marks.served = (*marks.served, *reversed([lines + 1 + block.count(b"\n", 0, at) for at in _find_served(block)]))[
-        -KEPT:
-    ]
+    served = [(lines + 1 + block.count(b"\n", 0, at), text) for at, text in reversed(_find_served(block))]
+    marks.served = (*marks.served, *(number for number, _text in served))[-KEPT:]
+    marks.answered = max((number for number, text in served if not _READY.search(text)), default=marks.answered)
     for start, _text in (one for one in _find_last_lines(block, _STOP_WORDS) if _STOPPED.search(one[1])):
         marks.stopped = max(marks.stopped, lines + 1 + block.count(b"\n", 0, start))
     if found := _find_end(block):
@@ -160,10 +165,10 @@ def _find_step_lines(block: bytes) -> Iterator[tuple[int, bytes]]:
     return ((start, text) for start, text in lines if _BAR.search(text) or _LOSS.search(text))
 
 
-def _find_served(block: bytes) -> Iterator[int]:
-    """Yield the places of the last lines of answered requests, the last one first."""
+def _find_served(block: bytes) -> list[tuple[int, bytes]]:
+    """Return place and text of the last lines of answered requests, the last one first."""
     lines = (line for words in (_ANSWER_WORDS, _THROUGHPUT_WORDS) for line in _find_last_lines(block, words))
-    yield from sorted({start for start, text in lines if _SERVED.search(text)}, reverse=True)
+    return sorted({line for line in lines if _SERVED.search(line[1])}, reverse=True)
 
 
 def _find_last_lines(block: bytes, words: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:

@@ -771,6 +771,12 @@ STARTED, STOPPED = "INFO:     Application startup complete.", "INFO:     Finishe
 REQUEST = 'INFO:     10.0.0.1:4000 - "POST /v1/completions HTTP/1.1"'
 
 
+AT_EXIT = ("Error in atexit._run_exitfuncs:", TRACEBACK[0])
+AGENT = "I1201 10:00:00.1 1 torch/distributed/elastic/agent/server/api.py:7] "
+BUILT, CONDA = "#12 naming to docker.io/library/train:1 done", "# To activate this environment, use"
+RECORDS = ("{'loss': 1.2, 'epoch': 0.1}", "{'loss': 1.1, 'epoch': 0.2}")
+
+
 def judge_lines(*lines: str) -> ExplainReport:
     """Return the report of a log of these lines."""
     return explainer.build_report([explainer._scan_lines("log", lines)])
@@ -816,7 +822,7 @@ def test_regular_end_of_tools(line: str) -> None:
         (DONE, "COMET ERROR: Error while uploading asset 'a.bin'"),
         (DONE, "E0601 09:15:02.100 11 tensorboard/uploader.py:301] rpc error: deadline exceeded"),
         (DONE, "Exception in thread EventWriter-1:", *TRACEBACK, "OSError: [Errno 116] Stale file handle"),
-        ("step 9 loss 1.0", "Error in atexit._run_exitfuncs:", *TRACEBACK, "OSError: [Errno 5] Input/output error"),
+        ("step 9 loss 1.0", *AT_EXIT, '  File "/opt/lib/python3.10/util.py", line 9, in run', "OSError: [Errno 5]"),
         (*TRACEBACK, "OSError: [Errno 5] Input/output error", "[default] worker group successfully finished."),
         ("#2 ERROR: dial tcp 10.0.0.9:443: i/o timeout", "#9 naming to docker.io/library/train:1 done"),
         ("step 9 loss 1.0", "image file broken, skipped: img/error_031.png", "line 8: KeyError: 'answer' -- skipped"),
@@ -851,12 +857,64 @@ def test_old_error_before_an_exception(gap: int, first: str) -> None:
         ("Successfully installed a-1.0", "ERROR: No matching distribution found for xformers==0.0.29"),
         (ROUTER + "server: Connected", "ERROR text_generation_launcher: Shard 0 crashed"),
         (DONE, *TRACEBACK, "KeyboardInterrupt"),
+        ("INFO start", BUILT, "INFO start", "Exception in thread Thread-3:", *TRACEBACK, "RuntimeError: bad shape 3"),
+        (CONDA, *RECORDS, "[rank1]:[E ProcessGroupNCCL.cpp] connection closed by remote peer"),
+        (AGENT + "[default] worker group successfully finished.", AGENT + "Error waiting on exit barrier."),
+        ("INFO start", "ModuleNotFoundError: No module named 'torch'", "Successfully installed torch-npu-2.1.0"),
+        ("INFO updating", "fatal: not a git repository (or any of the parent directories): .git"),
+        ("INFO start", "ERROR: failed to solve: Canceled: context canceled"),
+        ("INFO start", "ERROR schema.py:validate: column text is missing", "INFO end"),
+        ("INFO start", "mlflow: experiment 3: error: authentication failed"),
+        (
+            "INFO start",
+            "[rank0]: RuntimeError: CUDA error: an illegal memory access was encountered, ignoring the rest",
+        ),
+        (DONE, *AT_EXIT, *TRACEBACK[1:], "RuntimeError: the final model was not written"),
+        ("INFO start", "process 3 died and the rest was aborted", "INFO uploading the log: succeeded"),
+        ("ERROR model_worker: cannot load the weights of /models/x", STARTED),
+        (REQUEST + " 200 OK", "(Core pid=7) Process Core died unexpectedly", STOPPED),
         ("Error: unsupported architecture", *['[GIN] 2024/09/18 - 11:05:31 | 200 | 26.3µs | 127.0.0.1 | HEAD "/"'] * 2),
     ],
 )
 def test_failure_after_a_good_mark(lines: tuple[str, ...]) -> None:
     """An exception or error of the program itself after a mark of success counts."""
     assert judge_lines(*lines).verdict not in QUIET
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (BUILT, "INFO loading", *RECORDS),
+        (BUILT, "#13 [eval 2/3] RUN make"),
+        ("Successfully tagged train:latest", *RECORDS),
+        (CONDA, "#     $ conda activate x", "INFO starting training"),
+        (RECORDS[0], "Training Time: 120.3 s", RECORDS[1]),
+        ("INFO epoch 1", "Training time: 120.3 s", "INFO epoch 2 starts"),
+        (DONE, *RECORDS, RECORDS[0]),
+        ("train-1  | INFO loading", "init-1 exited with code 0", "train-1  | INFO rank 0 waits"),
+        ("init-1 exited with code 0", "train-1 exited with code 1"),
+        ("train-1  | step 9 loss 1.0", "train-1 exited with code 0", "INFO the second stage starts"),
+    ],
+)
+def test_end_of_a_part(lines: tuple[str, ...]) -> None:
+    """What ends before the training, one of its stages, or another container is not its end."""
+    assert judge_lines(*lines).verdict != "finished"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (BUILT, "#12 DONE 3.2s", "", " 1 warning found (use docker --debug to expand):"),
+        (CONDA, "#", "#     $ conda activate x", ""),
+        (RECORDS[0], "| Total Training Time: 611.11 s.", "| Memory used: 21.11 GB"),
+        (AGENT + "[default] worker group successfully finished.", AGENT + "Done waiting for other agents."),
+        ("init-1 exited with code 0", "train-1  | step 9 loss 1.0", "train-1 exited with code 0"),
+        (*RECORDS, DONE, "100%|##########| 10/10 [00:01<00:00]", "100%|##########| 20/20 [00:02<00:00]"),
+    ],
+)
+def test_end_of_the_whole(lines: tuple[str, ...]) -> None:
+    """Lines of the same program may follow, as those of the evaluation."""
+    assert judge_lines(*lines).verdict == "finished"
 
 
 def test_exception_that_ray_passed_on_is_of_its_worker(tmp_path: Path) -> None:

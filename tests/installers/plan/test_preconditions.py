@@ -42,13 +42,13 @@ def test_a_driver_older_than_the_image_is_noted_before_the_pull() -> None:
     doubt = warn(_("the image is documented with driver 2; 1 is installed"), fix(_("Install driver 2."), "install it"))
     finding = replace(doubt, name="job.image_versions")
 
-    assert list(preconditions.list_cautions(RECIPE, None, findings=(finding,))) == [
+    assert list(preconditions.list_cautions((), (finding,))) == [
         "the image is documented with driver 2; 1 is installed. Install driver 2. Run install it."
     ]
 
 
 def list_obstacles(cards: Facts | None, recipe: Recipe = RECIPE, role: str = "") -> list[str]:
-    return [each.why for each in preconditions.find_obstacles(recipe, cards, role)]
+    return [each.why for each in preconditions.find_obstacles(preconditions.judge_jobs(recipe, cards, role))]
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def list_obstacles(cards: Facts | None, recipe: Recipe = RECIPE, role: str = "")
 def test_nothing_against_it(cards: Facts | None) -> None:
     """Sufficient, unknown, and possibly freed resources are no obstacle."""
     assert list_obstacles(cards) == []
-    assert list(preconditions.list_cautions(RECIPE, cards)) == []
+    assert list(preconditions.list_cautions(preconditions.judge_jobs(RECIPE, cards))) == []
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_against_it(cards: Facts, told: list[str]) -> None:
     failed = {f.seen: f.remedy.words for f in judged if f.remedy and f.status is Status.FAIL}
 
     assert list_obstacles(cards) == told
-    assert [each.remedy.partition(" Run ")[0] for each in preconditions.find_obstacles(RECIPE, cards)] == [
+    assert [each.remedy.partition(" Run ")[0] for each in preconditions.find_obstacles(preconditions.judge_jobs(RECIPE, cards))] == [
         failed[words] for words in told
     ]
 
@@ -108,7 +108,7 @@ def test_enough_for_one_method() -> None:
     recipe = replace(RECIPE, jobs=(LORA, large))
 
     assert list_obstacles(FIT, recipe) == []
-    assert list(preconditions.list_cautions(recipe, FIT)) == [
+    assert list(preconditions.list_cautions(preconditions.judge_jobs(recipe, FIT))) == [
         "not suitable for sft: this job needs 16 devices; 8 found"
     ]
 
