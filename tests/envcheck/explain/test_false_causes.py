@@ -433,10 +433,6 @@ VLLM_FRAME = '  File "/v/vllm/executor/frob_executor.py", line 7, in init'
         ((TOO_FEW, "factory.go:87] Incompatible strategy detected auto"), "container.plugin_nvml"),
         ((TOO_FEW,), "scheduler.too_few_cards"),
         (("ValueError: bf16 mixed precision requires PyTorch >= 1.10", MISMATCH), "cuda.driver_mismatch"),
-        (
-            ("bash: npu-smi: command not found", "ImportError: libascend_hal.so: cannot open shared"),
-            "cann.driver_library",
-        ),
         (("frob.InvalidMessageStructureException: Expected last role Assistant but got user",), "model.roles"),
     ],
 )
