@@ -21,7 +21,7 @@ _COUNT = (
 _ASSIGNED = (
     rf"(?i)((?!{_COUNT})(?:token(?!izer)|secret|passw(?:or)?d|credential|api_?key|access_?key|private_?key"
     r"|auth(?:orization)?(?=\\?[\"']?\s{0,4}[:=]))(?!\w{0,20}Error\b)"
-    r"[\w-]{0,40}\\?[\"']?\s{0,4}[:=]\s{0,4}\\?[\"']?)[^\s\"',;}\\]+"
+    r"[\w-]{0,40}\\?[\"']?\s{0,4}[:=]\s{0,4}\\?[\"']?)(?!(?:yes|no|on|off|true|false|none|null)(?:[\s\"',;}\\]|$))[^\s\"',;}\\]+"
 )
 _OPTION = r"(?i)(--?[\w-]{0,40}(?:token|secret|passw(?:or)?d|api-?key)\s{1,4})[^\s\"'-][^\s\"']*"
 _OPTION_NAME = r"(?i)--?[\w-]{0,40}(?:token|secret|passw(?:or)?d|api[-_]?key)"

@@ -40,6 +40,12 @@ def test_name_of_an_exception_is_no_secret() -> None:
     assert secrets.redact_text(said) == "frob.NoCredentialsError: Unable to locate it; credentials: ***"
 
 
+def test_switch_is_no_secret() -> None:
+    """A setting that is only switched is kept; a value that begins with such a word is redacted."""
+    assert secrets.redact_text("-o PasswordAuthentication=no h") == "-o PasswordAuthentication=no h"
+    assert secrets.redact_text("password=nobody token=no-1") == "password=*** token=***"
+
+
 def test_words_of_a_command() -> None:
     """The value after a secret option is redacted whatever it looks like; numbers and options without a value are
     kept."""

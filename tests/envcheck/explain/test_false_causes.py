@@ -371,6 +371,10 @@ PEER = "Cuda failure 217 'peer access is not supported between these two devices
 GRAPH_WARNING = "w0:3:4 [0] graph/search.cc:7 NCCL WARN XML Import Channel : dev 2 not found."
 NCCL_FAILED = "torch.distributed.DistBackendError: NCCL error in: a.cpp:1, unhandled system error"
 SYMBOL = ".so: undefined symbol: _ZN2at4_ops4frob4callEv"
+NO_SPACE = "OSError: [Errno 28] No space left on device"
+MAP_DIED = "RuntimeError: One of the subprocesses has abruptly died during map operation."
+TOO_FEW = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
+MISMATCH = "Failed to initialize NVML: Driver/library version mismatch"
 VLLM_FRAME = '  File "/v/vllm/executor/frob_executor.py", line 7, in init'
 
 
@@ -422,6 +426,13 @@ VLLM_FRAME = '  File "/v/vllm/executor/frob_executor.py", line 7, in init'
         ),
         (("KeyboardInterrupt: terminated",), "launcher.ended_by_us"),
         (("KeyboardInterrupt",), "training.interrupted"),
+        (('  File "/p/datasets/arrow_writer.py", line 7, in f', NO_SPACE), "host.data_disk"),
+        (('  File "/p/torch/serialization.py", line 7, in save', NO_SPACE), "host.disk_full"),
+        ((MAP_DIED, "slurmstepd: error: Detected 3 oom_kill events in StepId=7.0."), "scheduler.memory_limit"),
+        ((MAP_DIED,), "training.worker_exit"),
+        ((TOO_FEW, "factory.go:87] Incompatible strategy detected auto"), "container.plugin_nvml"),
+        ((TOO_FEW,), "scheduler.too_few_cards"),
+        (("ValueError: bf16 mixed precision requires PyTorch >= 1.10", MISMATCH), "cuda.driver_mismatch"),
         (("frob.InvalidMessageStructureException: Expected last role Assistant but got user",), "model.roles"),
     ],
 )
