@@ -12,8 +12,9 @@ from envcheck.compat.table_loader import own_version_table
 from envcheck.explain.exceptions import installed_versions, raised_place
 
 TORCH = "torch"
-# Packages whose releases count on with torch's since torch 2.0: its second number is added to the number here.
-_COUNTED = {"torchvision": ("0", 15), "torchaudio": ("2", 0)}
+# Packages whose releases count on with torch's: torch's second number is added to the first number here, and the last
+# one is that of the newest torch with a release of its own, from the wheels on PyPI.
+_COUNTED = {"torchvision": ("0", 15, 14), "torchaudio": ("2", 0, 11)}
 # Packages that pip compiles for the installed torch if they have no wheel for it.
 _COMPILED = ("flash-attn", "causal-conv1d", "mamba-ssm", "transformer-engine")
 _RELEASE = re.compile(r"2\.(\d{1,2})\.(\d{1,2})(?:\+(?:cu\d{2,3}|cpu))?$")  # not a vendor's build
@@ -51,9 +52,11 @@ def _find_release(name: str, torch: str) -> str:
     found = _RELEASE.match(torch)
     if found is None:
         return ""
+    minor, patch = int(found[1]), int(found[2])
     if name in _COUNTED:
-        first, number = _COUNTED[name]
-        return f"{first}.{number + int(found[1])}.{found[2]}"
+        first, number, newest = _COUNTED[name]
+        ahead = minor == 0  # torchvision 0.15.1 and torchaudio 2.0.1 require torch 2.0.0
+        return f"{first}.{number + minor}.{patch + ahead}" if minor <= newest else ""
     pairs = raised_place.load_packages().get(name, {}).get("pairs", {})
     known = pairs if isinstance(pairs, dict) else {}
     return str(known.get(f"2.{found[1]}.{found[2]}") or known.get(f"2.{found[1]}") or "")

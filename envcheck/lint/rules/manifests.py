@@ -79,14 +79,14 @@ def _judge_kubernetes(_context: LintContext, reader: YamlReader, root: Any) -> I
             yield from _judge_container(reader, reader.read_fields(container))
 
 
-def _judge_types(reader: YamlReader, node: Any, depth: int, seen: set[int]) -> Iterator[Remark]:
+def _judge_types(reader: YamlReader, node: Any, depth: int, read: set[int]) -> Iterator[Remark]:
     """Fields that are numbers or true or false, and have quotes here; a node that aliases repeat is read once."""
-    if depth > DEPTH or node.id == "scalar" or id(node) in seen:
+    if depth > DEPTH or node.id == "scalar" or id(node) in read:
         return
-    seen.add(id(node))
+    read.add(id(node))
     if node.id == "sequence":
         for item in node.value[:ITEMS]:
-            yield from _judge_types(reader, item, depth + 1, seen)
+            yield from _judge_types(reader, item, depth + 1, read)
         return
     for name, (_key, value) in reader.read_fields(node).items():
         quoted = value.id == "scalar" and value.style in ("'", '"')
@@ -95,7 +95,7 @@ def _judge_types(reader: YamlReader, node: Any, depth: int, seen: set[int]) -> I
             seen = _("{field} is text because of its quotes: Kubernetes rejects it", field=name)
             yield fail(place, seen, _("Remove the quotes."))
         elif name not in _FREE_FIELDS:
-            yield from _judge_types(reader, value, depth + 1, seen)
+            yield from _judge_types(reader, value, depth + 1, read)
 
 
 _FREE_FIELDS = frozenset((  # of names that users choose, with text as their values

@@ -317,6 +317,11 @@ NMS = "RuntimeError: operator torchvision::nms does not exist"
     [
         ("torch==2.12.0 torch_npu==2.8.0.post2", f"{SITE}/torch_npu/lib/libtorch_npu.so: {UNDEFINED}", "torch==2.8.0"),
         ("torch==2.4.0+cu121 torchvision==0.20.1", NMS, "torchvision==0.19.0"),
+        ("torch==2.0.1+cu118 torchvision==0.15.1", NMS, "torchvision==0.15.2"),
+        ("torch==2.14.1 torchvision==0.29.0", NMS, "torchvision==0.29.1"),
+        ("torch==2.15.0 torchvision==0.29.2", NMS, ""),  # newer than the newest release for one torch
+        ("torch==2.11.0 torchaudio==2.10.0", f"{SITE}/torchaudio/_C.so: {UNDEFINED}", "torchaudio==2.11.0"),
+        ("torch==2.12.0 torchaudio==2.11.0", f"{SITE}/torchaudio/_C.so: {UNDEFINED}", ""),
         ("torch==2.5.1 vllm==0.8.5", f"ImportError: {SITE}/vllm/_C.abi3.so: {UNDEFINED}", "torch==2.6.0"),
         ("torch==2.5.1 triton==3.2.0", "ImportError: cannot import name 'X' from 'triton.compiler'", "triton==3.1.0"),
         ("torch==2.4.0 torchvision==0.19.0", NMS, ""),  # they belong together
