@@ -30,7 +30,9 @@ def describe_torch_releases(package: str) -> str:
 
 
 def describe_pair(package: str, installed: Mapping[str, str]) -> dict[str, str]:
-    """Return the partner that stays and the pair that belongs to it, as pip writes it: of a package and torch.
+    """Return the partner that stays and the pair that belongs to it: of a package and torch.
+
+    `kept` is the partner as pip writes it: with it in the command, pip installs its other requirements as well.
 
     Nothing if the log does not print their versions, or if they belong together; of a compiled one, what to build.
     """
@@ -39,12 +41,13 @@ def describe_pair(package: str, installed: Mapping[str, str]) -> dict[str, str]:
     if name in _COMPILED:
         return {"rebuild": name}
     if release := _find_release(name, torch):
-        pair, partner = f"{name}=={release}", f"{TORCH} {torch}"
+        pair, partner, version = f"{name}=={release}", TORCH, torch
     elif own and name in load_components() and (needed := pair_verdicts.list_tested(name, own, TORCH)):
-        pair, partner = f"{TORCH}=={needed[0]}", f"{name} {own}"
+        pair, partner, version = f"{TORCH}=={needed[0]}", name, own
     else:
         return {}
-    return {} if installed_versions.check_requirement(pair, installed) else {"pair": pair, "partner": partner}
+    fits = installed_versions.check_requirement(pair, installed)
+    return {} if fits else {"pair": pair, "partner": f"{partner} {version}", "kept": f"{partner}=={version}"}
 
 
 def _find_release(name: str, torch: str) -> str:

@@ -330,10 +330,12 @@ NMS = "RuntimeError: operator torchvision::nms does not exist"
     ],
 )
 def test_pair_of_printed_versions(versions: str, line: str, needed: str) -> None:
-    """The command installs the partner that a printed package and torch lack; nothing where this is unknown."""
+    """The command installs what a printed package and torch lack, and keeps the other; nothing where it is unknown."""
     found = explainer.build_report([explainer._scan_lines("log", [*versions.split(), line])]).diagnoses[0]
 
-    assert [one for one in found.commands if "==" in one] == ([f"python3 -m pip install '{needed}'"] if needed else [])
+    commands = [one for one in found.commands if "==" in one]
+    kept = "'torch==2" if not needed.startswith("torch==") else f"'{versions.split()[1].replace('_', '-')}'"
+    assert [one.startswith(f"python3 -m pip install '{needed}' {kept}") for one in commands] == [True] * bool(needed)
 
 
 def test_component_of_a_printed_version() -> None:
@@ -1260,6 +1262,9 @@ def test_printed_version(line: str, package: str, version: str) -> None:
         "Collecting torch==2.3.1",
         '  "transformers_version": "4.40.0",',
         "loss   2.31",
+        "Required torch Version: 2.6.0",
+        "The minimum torch version: 2.4.0",
+        "| NVIDIA-SMI 535.104.05    Driver Version: 535.104.05    CUDA Version: 12.2     |",
     ],
 )
 def test_version_of_no_installation(line: str) -> None:

@@ -287,7 +287,7 @@ def test_entry_is_whole(name: str) -> None:
     given |= {"pair", "partner"} if entry.partners else set()
     given |= {"pip"} if "module" in groups else set()
     given |= {"wanted"} if {"batch", "micro", "steps"} <= groups else set()
-    given |= {"releases", "pair", "partner", "rebuild"} if "package" in groups else set()
+    given |= {"releases", "pair", "partner", "kept", "rebuild"} if "package" in groups else set()
     given |= {"divisors"} if groups & {"found", "what"} else set()
     assert asked <= groups | given
     assert len(entry.do) > 10 or entry.do == "{advice}."
