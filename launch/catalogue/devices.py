@@ -19,6 +19,7 @@ from launch.catalogue.links import MachineLinks
 OTHERS = Path(__file__).with_name("devices.toml")
 # Letters: names without a digit that are as short or shorter are kinds of cards (gpu, gpus, npu, dcu, mlu), not models.
 LONGEST_KIND = 4
+_SOLD_GIB = (16, 24, 32, 48, 80, 96, 141, 180, 186, 192, 288)  # sizes that cards are sold with; others were measured
 MEMORY_TOLERANCE = 0.07  # between the memory that a card is sold with and what its tool prints, without ECC's part
 TYPICAL_LINKS = mark(
     "links: {link_gbs:g} GB/s per card within a machine of {cards_per_node}, "
@@ -72,7 +73,7 @@ class DeviceModel:
 
     def correct_memory(self, given: float) -> float:
         """Return the memory in GiB that the card's tool prints, if `given` is the size that the card is sold with."""
-        is_sold = not self.figures_of and 0 < given - self.memory_gib <= given * MEMORY_TOLERANCE
+        is_sold = given in _SOLD_GIB and not self.figures_of and 0 < given - self.memory_gib <= given * MEMORY_TOLERANCE
         return self.memory_gib if is_sold else given
 
 

@@ -65,6 +65,7 @@ _OTHER_NAMES = {
 # Packages whose release a remedy asks for, in addition to those that have to fit another one.
 _MORE = (
     *("python", "setuptools", "click", "scipy", "protobuf", "fastapi", "gradio-client", "diffusers", "autoawq"),
+    *("causal-conv1d", "mamba-ssm"),
     *(
         "wandb",
         "swanlab",

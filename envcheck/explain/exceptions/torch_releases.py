@@ -15,8 +15,8 @@ TORCH = "torch"
 # Packages whose releases count on with torch's: torch's second number is added to the first number here, and the last
 # one is that of the newest torch with a release of its own, from the wheels on PyPI.
 _COUNTED = {"torchvision": ("0", 15, 14), "torchaudio": ("2", 0, 11)}
-# Packages that pip compiles for the installed torch if they have no wheel for it.
-_COMPILED = ("flash-attn", "causal-conv1d", "mamba-ssm", "transformer-engine")
+# Packages that pip compiles for the installed torch if they have no wheel for it, by the names of their modules.
+_COMPILED = {one: one for one in ("flash-attn", "causal-conv1d", "mamba-ssm")} | {"selective-scan": "mamba-ssm"}
 _RELEASE = re.compile(r"2\.(\d{1,2})\.(\d{1,2})(?:\+(?:cu\d{2,3}|cpu))?$")  # not a vendor's build
 _FIRST = re.compile(r"(?:>=)?(\d[\w.]{0,20})")
 
@@ -38,8 +38,8 @@ def describe_pair(package: str, installed: Mapping[str, str]) -> dict[str, str]:
     """
     name = installed_versions.normalize_name(package)
     torch, own = installed.get(TORCH, ""), installed.get(name, "")
-    if name in _COMPILED:
-        return {"rebuild": name}
+    if compiled := _COMPILED.get(name):
+        return {"rebuild": f"{compiled}=={installed[compiled]}" if compiled in installed else compiled}
     if release := _find_release(name, torch):
         pair, partner, version = f"{name}=={release}", TORCH, torch
     elif own and name in load_components() and (needed := pair_verdicts.list_tested(name, own, TORCH)):

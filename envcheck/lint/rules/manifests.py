@@ -14,7 +14,7 @@ from envcheck.core.lint.script_model import UNKNOWN, Remark
 from envcheck.core.messages import _
 from envcheck.core.toml_file import load_own_record
 from envcheck.lint.context import name_tables
-from envcheck.scripts.config_files import parse_yaml_tree
+from envcheck.scripts.config_files import list_yaml_documents
 from envcheck.scripts.interpreter.kubernetes import DEPTH, Fields, find_pods, read_items
 from envcheck.scripts.interpreter.yaml_nodes import ITEMS, YamlReader
 
@@ -43,8 +43,7 @@ def find_rejected_manifests(context: LintContext) -> Iterator[Remark]:
     for config in context.configs:
         if config.family in _JUDGES and not config.error:
             text = config.block.raw.decode("utf-8", "replace")
-            root, _problem = parse_yaml_tree(text)
-            if root is not None:
+            for root in list_yaml_documents(text):
                 yield from _JUDGES[config.family](context, YamlReader(config.block, text), root)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from envcheck.core.lint.script_model import UNKNOWN, ShellScript, ShellWord, SourceBlock
-from envcheck.scripts.config_files import parse_yaml_tree
+from envcheck.scripts.config_files import list_yaml_documents
 from envcheck.scripts.interpreter.embedded_shell import ShellPieces, make_cut_script, starts_shell, walk_container_shell
 from envcheck.scripts.interpreter.yaml_nodes import ITEMS, YamlReader
 from envcheck.scripts.interpreter.yaml_shell import append_shell
@@ -65,9 +65,8 @@ def read_container_shell(reader: YamlReader, fields: Fields, at: int) -> ShellSc
 def read_pod_scripts(block: SourceBlock) -> list[ShellScript]:
     """Return the scripts of containers that start a training, and an empty one where the limit is."""
     text = block.raw.decode("utf-8", "replace")
-    root, _problem = parse_yaml_tree(text)
     reader = YamlReader(block, text)
-    pods = find_pods(reader, root) if root is not None else ()
+    pods = (pod for root in list_yaml_documents(text) for pod in find_pods(reader, root))
     nodes = [node for pod in pods for node in read_items(pod, "containers")]
     places = [reader.locate_index(node.start_mark.index) for node in nodes]
     fields = [reader.read_fields(node) for node in nodes[:CONTAINERS]]

@@ -60,6 +60,7 @@ SERVICES = "services:\n{}\n"
     ("name", "whole", "parts", "most"),
     [
         ("pod.yaml", PODS, [f"  - {TRAINING}" for _n in range(101)], 100),
+        ("pod.yaml", f"apiVersion: v1\nkind: Service\n---\n{PODS}", [f"  - {TRAINING}"] * 101, 100),
         ("compose.yaml", SERVICES, [f"  c{n}: {TRAINING}" for n in range(101)], 100),
         ("Dockerfile", "FROM a/b\n{}\n", ["RUN make"] * 1000, 999),
     ],
