@@ -209,6 +209,7 @@ def _is_known(command: str, installed: Mapping[str, str]) -> bool:
     wanted = _INSTALLING.findall(command)
     return (
         bool(wanted)
+        and "--force-reinstall" not in command
         and all("=" in one or "<" in one for one in wanted)
         and all(check_requirement(one, installed) for one in wanted)
     )

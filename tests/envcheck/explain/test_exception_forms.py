@@ -338,6 +338,14 @@ def test_pair_of_printed_versions(versions: str, line: str, needed: str) -> None
     assert [one.startswith(f"python3 -m pip install '{needed}' {kept}") for one in commands] == [True] * bool(needed)
 
 
+def test_extension_is_built_again_in_its_release() -> None:
+    """The package of a compiled module is built again in the release that the log prints."""
+    lines = ["torch 2.5.1", "mamba-ssm 2.2.2", f"ImportError: {SITE}/selective_scan_cuda.abi3.so: {UNDEFINED}"]
+    found = explainer.build_report([explainer._scan_lines("log", lines)]).diagnoses[0]
+
+    assert found.commands[0].endswith(" --force-reinstall --no-deps mamba-ssm==2.2.2")
+
+
 def test_component_of_a_printed_version() -> None:
     """What the printed plugin needs of its vendor's toolkit is named, and nothing without its version."""
     line = f"ImportError: {SITE}/torch_npu/lib/libtorch_npu.so: undefined symbol: aclrtFrobnicate"
