@@ -162,7 +162,8 @@ def list_yaml_documents(text: str) -> Iterator[Node]:
     loader = yaml.SafeLoader(text)
     try:
         while loader.check_node():
-            yield loader.get_node()
+            if (root := loader.get_node()) is not None:
+                yield root
     except (RecursionError, yaml.YAMLError):
         return
     finally:
