@@ -31,9 +31,10 @@ MANUAL = tuple(
 )
 ADVICE = "{advice}."
 LONGEST = 400  # characters of a value from a log line, in our text
-_INSTALLED_VALUES = ("requirement", "upgrade", "newest", "pair", "rebuild")  # of commands that install
-# A number that has to be a multiple of another one: alone, or before the words that say so.
+_INSTALLED_VALUES = ("requirement", "upgrade", "newest", "pair", "kept", "rebuild")  # of commands that install
+# A number that has to be a multiple of another one: alone, or before the words that say so; but not of data.
 _DIVIDED = re.compile(r"^(\d{1,6})$|(\d{1,6})\)?\D{0,3} (?:must|should|needs? to|is not|are not|can(?:not|.t)) ")
+_OF_DATA = re.compile(r"length|sequence|batch|token", re.IGNORECASE)
 MOST_RANKS = 128  # a larger degree of parallelism is not offered
 _PLACE = re.compile(r"\{(\w{1,20})\}")
 # Values that are allowed in a command to be pasted: a log may come from a stranger.
@@ -186,7 +187,7 @@ def _count_wanted_ranks(named: Mapping[str, str]) -> str:
 
 def _list_divisors(text: str) -> str:
     """Return the numbers that divide what has to be divided, 28 of `heads (28) must be divisible by size (8)`."""
-    found = _DIVIDED.search(text)
+    found = None if _OF_DATA.search(text) else _DIVIDED.search(text)
     number = int(found[1] or found[2]) if found else 0
     return ", ".join(str(one) for one in range(1, min(number, MOST_RANKS) + 1) if number % one == 0)
 

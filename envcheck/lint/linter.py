@@ -35,7 +35,7 @@ class LintResult:
 
     `waived`: remarks that the file waives; `used_files`: paths of configurations that it uses, which are linted
     separately; `readers`: what reads them; `job`: the recipe's job from which envcheck generated the script;
-    `readings`: what its parts were read as.
+    `readings`: what its parts were read as; `too_long`: a script has more bytes than shellcheck gets.
     """
 
     source: SourceFile
@@ -50,6 +50,7 @@ class LintResult:
     job: Job | None = None
     jobs_left_out: int = 0
     readings: tuple[Reading, ...] = ()
+    too_long: bool = False
 
 
 def lint_source(
@@ -106,6 +107,7 @@ def lint_source(
         job,
         made.jobs_left_out,
         list_readings(made),
+        any(script.block.is_script and len(script.block.raw) > shell_checkers.LARGE for script in made.scripts),
     )
 
 

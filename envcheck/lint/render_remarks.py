@@ -17,6 +17,7 @@ from envcheck.core.messages import Message, _, join, ngettext, verbatim
 from envcheck.core.model import Status
 from envcheck.core.secrets import redact_text
 from envcheck.core.version import SCHEMA_VERSION
+from envcheck.lint.context.shell_checkers import LARGE
 from envcheck.lint.linter import LintResult, exit_code
 from envcheck.lint.rule_pages import find_rule_page
 from envcheck.lint.rule_table import RULES_BY_NAME
@@ -188,6 +189,8 @@ def _render_summary(result: LintResult, style: Style, strict: bool) -> Iterator[
             _("{count} training commands were not checked: the file has too many", count=result.jobs_left_out)
         )
         yield from wrap_text(told, max(30, style.width))
+    if result.shellcheck and result.too_long:
+        yield translate(_("shellcheck skipped: the script is longer than {size} KiB", size=LARGE // 1024))
     if result.used_files:
         files = " ".join(safe(shlex.quote(name)) for name in result.used_files[:MOST_USED_FILES])
         words = ngettext(
@@ -218,7 +221,7 @@ def make_document(result: LintResult, strict: bool) -> dict[str, Any]:
         "file": result.source.name,
         "device": result.device or None,
         "read": result.read,
-        "shellcheck": result.shellcheck,
+        "shellcheck": result.shellcheck and not result.too_long,
         "readings": [_make_reading_object(reading) for reading in result.readings],
         "used_files": list(result.used_files),
         **_make_outcome(result, exit_code(result, strict)),

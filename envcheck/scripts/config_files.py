@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -152,6 +153,21 @@ def parse_yaml_tree(text: str) -> tuple[Node | None, ParseProblem | None]:
             marks.reverse()
         mark = marks[0] or marks[1]
         return None, ParseProblem(words, mark.index if mark else 0)
+
+
+def list_yaml_documents(text: str) -> Iterator[Node]:
+    """Yield the nodes of each document, up to a problem."""
+    import yaml
+
+    loader = yaml.SafeLoader(text)
+    try:
+        while loader.check_node():
+            if (root := loader.get_node()) is not None:
+                yield root
+    except (RecursionError, yaml.YAMLError):
+        return
+    finally:
+        loader.dispose()
 
 
 def _gather_entries(config: ConfigBlock, root: Node, text: str) -> None:

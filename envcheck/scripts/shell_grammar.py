@@ -15,7 +15,7 @@ _LAST_CONTINUED = re.compile(rb"(?<!\\)\\\n(?=[ \t]*(?:\n|\Z))")  # a backslash 
 _BRACKETS = re.compile(rb"[][(){}]")
 _BLANKS = re.compile(rb"(?:\s|\\\n)+")
 _NEWLINE = re.compile(rb"(?<!\\)\n")
-_TRIES, _LARGE = 4, 1 << 18  # bytes; the longest launch script seen has 40 kB
+_TRIES, _LARGE = 4, 1 << 18  # bytes
 EXPANSIONS = ("simple_expansion", "expansion", "command_substitution", "arithmetic_expansion")
 DEPTH = 150  # depth of nodes; a real script has about twenty
 

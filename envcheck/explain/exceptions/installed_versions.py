@@ -29,7 +29,7 @@ _LINES = tuple(
         rf"^(?P<name>Python|PyTorch) {{1,4}}{_NUMBER}\b",
     )
 )
-# Anywhere in a line.  The releases that a program requires or downloads are not among them.
+# Anywhere in a line.  The releases that a program downloads are not among them.
 _PARTS = tuple(
     re.compile(pattern)
     for pattern in (
@@ -47,6 +47,11 @@ _PARTS = tuple(
         r"/(?P<name>python)(?P<version>3\.\d{1,2})/(?:site|dist)-packages/",
     )
 )
+# Before a release that a program requires; and the table whose release of CUDA is the newest that a driver supports.
+_REQUIRED = re.compile(
+    r"\b(?:requires?|required|needs?|needed|expects?|expected|minimum|recommended|latest)\W{1,3}$", re.I
+)
+_DRIVER_TABLE = re.compile(r"\bNVIDIA-SMI\b|\bDriver Version: ")
 _ENGINE = re.compile(rf"\bInitializing an? (?:V1 )?LLM engine \({_NUMBER}\)")
 # Of two lines: of pip show, and of the file in which a vendor's toolkit has its version.
 _TWO_LINES = re.compile(rf"(?:Name: |package_name=\w{{1,20}}-){_NAMED}(?:-toolkit)?\n(?:Version: |version=){_NUMBER}$")
@@ -61,6 +66,7 @@ _OTHER_NAMES = {
 # Packages whose release a remedy asks for, in addition to those that have to fit another one.
 _MORE = (
     *("python", "setuptools", "click", "scipy", "protobuf", "fastapi", "gradio-client", "diffusers", "autoawq"),
+    *("causal-conv1d", "mamba-ssm"),
     *(
         "wandb",
         "swanlab",
@@ -126,9 +132,10 @@ def _read_line(line: str) -> Iterator[tuple[str, str]]:
     if listed := _read_list(_SEPARATOR.split(text)):
         yield from ((one["name"], one["version"]) for one in listed)
         return
-    for pattern in _PARTS:
+    for pattern in _PARTS if not _DRIVER_TABLE.search(text) else ():
         for part in pattern.finditer(text):
-            yield part["name"], part["version"]
+            if not _REQUIRED.search(text[: part.start()]):
+                yield part["name"], part["version"]
     if engine := _ENGINE.search(text):
         yield "vllm", engine["version"]
 
@@ -212,6 +219,7 @@ def _is_known(command: str, installed: Mapping[str, str]) -> bool:
     wanted = _INSTALLING.findall(command)
     return (
         bool(wanted)
+        and "--force-reinstall" not in command
         and all("=" in one or "<" in one for one in wanted)
         and all(check_requirement(one, installed) for one in wanted)
     )

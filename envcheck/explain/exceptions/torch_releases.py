@@ -12,10 +12,11 @@ from envcheck.compat.table_loader import own_version_table
 from envcheck.explain.exceptions import installed_versions, raised_place
 
 TORCH = "torch"
-# Packages whose releases count on with torch's since torch 2.0: its second number is added to the number here.
-_COUNTED = {"torchvision": ("0", 15), "torchaudio": ("2", 0)}
-# Packages that pip compiles for the installed torch if they have no wheel for it.
-_COMPILED = ("flash-attn", "causal-conv1d", "mamba-ssm", "transformer-engine")
+# Packages whose releases count on with torch's: torch's second number is added to the first number here, and the last
+# one is that of the newest torch with a release of its own, from the wheels on PyPI.
+_COUNTED = {"torchvision": ("0", 15, 14), "torchaudio": ("2", 0, 11)}
+# Packages that pip compiles for the installed torch if they have no wheel for it, by the names of their modules.
+_COMPILED = {one: one for one in ("flash-attn", "causal-conv1d", "mamba-ssm")} | {"selective-scan": "mamba-ssm"}
 _RELEASE = re.compile(r"2\.(\d{1,2})\.(\d{1,2})(?:\+(?:cu\d{2,3}|cpu))?$")  # not a vendor's build
 _FIRST = re.compile(r"(?:>=)?(\d[\w.]{0,20})")
 
@@ -29,21 +30,24 @@ def describe_torch_releases(package: str) -> str:
 
 
 def describe_pair(package: str, installed: Mapping[str, str]) -> dict[str, str]:
-    """Return the partner that stays and the pair that belongs to it, as pip writes it: of a package and torch.
+    """Return the partner that stays and the pair that belongs to it: of a package and torch.
+
+    `kept` is the partner as pip writes it: with it in the command, pip installs its other requirements as well.
 
     Nothing if the log does not print their versions, or if they belong together; of a compiled one, what to build.
     """
     name = installed_versions.normalize_name(package)
     torch, own = installed.get(TORCH, ""), installed.get(name, "")
-    if name in _COMPILED:
-        return {"rebuild": name}
+    if compiled := _COMPILED.get(name):
+        return {"rebuild": f"{compiled}=={installed[compiled]}" if compiled in installed else compiled}
     if release := _find_release(name, torch):
-        pair, partner = f"{name}=={release}", f"{TORCH} {torch}"
+        pair, partner, version = f"{name}=={release}", TORCH, torch
     elif own and name in load_components() and (needed := pair_verdicts.list_tested(name, own, TORCH)):
-        pair, partner = f"{TORCH}=={needed[0]}", f"{name} {own}"
+        pair, partner, version = f"{TORCH}=={needed[0]}", name, own
     else:
         return {}
-    return {} if installed_versions.check_requirement(pair, installed) else {"pair": pair, "partner": partner}
+    fits = installed_versions.check_requirement(pair, installed)
+    return {} if fits else {"pair": pair, "partner": f"{partner} {version}", "kept": f"{partner}=={version}"}
 
 
 def _find_release(name: str, torch: str) -> str:
@@ -51,9 +55,11 @@ def _find_release(name: str, torch: str) -> str:
     found = _RELEASE.match(torch)
     if found is None:
         return ""
+    minor, patch = int(found[1]), int(found[2])
     if name in _COUNTED:
-        first, number = _COUNTED[name]
-        return f"{first}.{number + int(found[1])}.{found[2]}"
+        first, number, newest = _COUNTED[name]
+        ahead = minor == 0  # torchvision 0.15.1 and torchaudio 2.0.1 require torch 2.0.0
+        return f"{first}.{number + minor}.{patch + ahead}" if minor <= newest else ""
     pairs = raised_place.load_packages().get(name, {}).get("pairs", {})
     known = pairs if isinstance(pairs, dict) else {}
     return str(known.get(f"2.{found[1]}.{found[2]}") or known.get(f"2.{found[1]}") or "")

@@ -70,13 +70,13 @@ def find_shellcheck() -> str | None:
     return shutil.which("shellcheck") or shutil.which("shellcheck", path=str(Path(sys.executable).parent))
 
 
-_LARGE = 1 << 16  # bytes that shellcheck reads within its time; the longest launch script seen has 40 kB
+LARGE = 1 << 16  # bytes that shellcheck reads within its time; a longer script is not checked by it
 
 
 def run_shellcheck(block: SourceBlock) -> Iterator[Remark]:
     """Return shellcheck's warnings about a script; empty if it is not installed or does not respond."""
     found = find_shellcheck()
-    if found is None or len(block.raw) > _LARGE:
+    if found is None or len(block.raw) > LARGE:
         return
     with tempfile.TemporaryDirectory(prefix="envcheck-lint-") as folder:
         file = Path(folder, "script")

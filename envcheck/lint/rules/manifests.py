@@ -14,7 +14,7 @@ from envcheck.core.lint.script_model import UNKNOWN, Remark
 from envcheck.core.messages import _
 from envcheck.core.toml_file import load_own_record
 from envcheck.lint.context import name_tables
-from envcheck.scripts.config_files import parse_yaml_tree
+from envcheck.scripts.config_files import list_yaml_documents
 from envcheck.scripts.interpreter.kubernetes import DEPTH, Fields, find_pods, read_items
 from envcheck.scripts.interpreter.yaml_nodes import ITEMS, YamlReader
 
@@ -43,8 +43,7 @@ def find_rejected_manifests(context: LintContext) -> Iterator[Remark]:
     for config in context.configs:
         if config.family in _JUDGES and not config.error:
             text = config.block.raw.decode("utf-8", "replace")
-            root, _problem = parse_yaml_tree(text)
-            if root is not None:
+            for root in list_yaml_documents(text):
                 yield from _JUDGES[config.family](context, YamlReader(config.block, text), root)
 
 
@@ -58,7 +57,7 @@ def _judge_kubernetes(_context: LintContext, reader: YamlReader, root: Any) -> I
         of_group = _("Use the version of {group} that the cluster has.", group=groups[0])
         yield fail(place, seen, _("Write apiVersion: v1.") if groups[0] == "v1" else of_group)
     if groups and group in groups:
-        yield from _judge_types(reader, root)
+        yield from _judge_types(reader, root, 0, set())
     required = load_manifest_tables().containers.get(f"{group}/{kind}", "")
     claimed = _list_claims(reader, fields)
     for pod in find_pods(reader, root):
@@ -79,13 +78,14 @@ def _judge_kubernetes(_context: LintContext, reader: YamlReader, root: Any) -> I
             yield from _judge_container(reader, reader.read_fields(container))
 
 
-def _judge_types(reader: YamlReader, node: Any, depth: int = 0) -> Iterator[Remark]:
-    """Fields that are numbers or true or false, and have quotes here."""
-    if depth > DEPTH or node.id == "scalar":
+def _judge_types(reader: YamlReader, node: Any, depth: int, read: set[int]) -> Iterator[Remark]:
+    """Fields that are numbers or true or false, and have quotes here; a node that aliases repeat is read once."""
+    if depth > DEPTH or node.id == "scalar" or id(node) in read:
         return
+    read.add(id(node))
     if node.id == "sequence":
         for item in node.value[:ITEMS]:
-            yield from _judge_types(reader, item, depth + 1)
+            yield from _judge_types(reader, item, depth + 1, read)
         return
     for name, (_key, value) in reader.read_fields(node).items():
         quoted = value.id == "scalar" and value.style in ("'", '"')
@@ -94,7 +94,7 @@ def _judge_types(reader: YamlReader, node: Any, depth: int = 0) -> Iterator[Rema
             seen = _("{field} is text because of its quotes: Kubernetes rejects it", field=name)
             yield fail(place, seen, _("Remove the quotes."))
         elif name not in _FREE_FIELDS:
-            yield from _judge_types(reader, value, depth + 1)
+            yield from _judge_types(reader, value, depth + 1, read)
 
 
 _FREE_FIELDS = frozenset((  # of names that users choose, with text as their values

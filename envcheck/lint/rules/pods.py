@@ -18,7 +18,7 @@ from envcheck.lint.rules.containers import (
     parse_size_mib,
     refuse_processes,
 )
-from envcheck.scripts.config_files import parse_yaml_tree
+from envcheck.scripts.config_files import list_yaml_documents
 from envcheck.scripts.interpreter.kubernetes import Fields, find_pods, read_container_shell, read_items
 from envcheck.scripts.interpreter.yaml_nodes import YamlReader
 from envcheck.scripts.training_jobs import find_jobs
@@ -42,9 +42,8 @@ def _list_pod_containers(context: LintContext) -> Iterator[PodContainer]:
         if config.family != "kubernetes" or config.error:
             continue
         text = config.block.raw.decode("utf-8", "replace")
-        root, _problem = parse_yaml_tree(text)
         reader = YamlReader(config.block, text)
-        for pod in find_pods(reader, root) if root is not None else ():
+        for pod in (pod for root in list_yaml_documents(text) for pod in find_pods(reader, root)):
             for node in read_items(pod, "containers"):
                 yield from _read_container(reader, pod, node)
 

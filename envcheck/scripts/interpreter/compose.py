@@ -15,7 +15,7 @@ from envcheck.core.lint.script_model import (
     VariableAssignment,
 )
 from envcheck.scripts.config_files import parse_yaml_tree
-from envcheck.scripts.interpreter.embedded_shell import ShellPieces, starts_shell, walk_container_shell
+from envcheck.scripts.interpreter.embedded_shell import ShellPieces, make_cut_script, starts_shell, walk_container_shell
 from envcheck.scripts.interpreter.yaml_nodes import ITEMS, YamlReader, list_scalars
 from envcheck.scripts.interpreter.yaml_shell import append_shell
 from envcheck.scripts.shell_state import ShellState, ShellValue
@@ -46,11 +46,10 @@ def read_services(block: SourceBlock) -> tuple[list[ScriptContainer], list[Shell
     root, _ = parse_yaml_tree(text)
     reader = YamlReader(block, text)
     services = reader.read_fields(root).get("services")
-    found = [
-        _read_service(reader, *each)
-        for each in list(reader.read_fields(services[1]).values() if services else ())[:SERVICES]
-    ]
-    return [container for container, _ in found], [script for _, script in found]
+    given = list(reader.read_fields(services[1]).values() if services else ())
+    found = [_read_service(reader, *each) for each in given[:SERVICES]]
+    left = [make_cut_script(reader.locate_index(key.start_mark.index)) for key, _node in given[SERVICES : SERVICES + 1]]
+    return [container for container, _ in found], [*(script for _, script in found), *left]
 
 
 def _read_service(reader: YamlReader, key: Any, node: Any) -> tuple[ScriptContainer, ShellScript]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from envcheck.core.lint.script_container import ScriptContainer
 from envcheck.core.lint.script_model import UNKNOWN, ShellCommand, ShellScript, ShellWord, SourceBlock
-from envcheck.scripts.interpreter.embedded_shell import ShellPieces, walk_container_shell
+from envcheck.scripts.interpreter.embedded_shell import ShellPieces, make_cut_script, walk_container_shell
 from envcheck.scripts.interpreter.instructions import Instruction, parse_exec_form, read_shell_text, split_instructions
 from envcheck.scripts.shell_state import ShellState, ShellValue
 
@@ -45,8 +45,10 @@ def read_dockerfile(block: SourceBlock) -> DockerfileBuild:
         build.arguments.assign_value(name, ShellValue(ShellWord(UNKNOWN, block.map_to_file(0), block.map_to_file(0))))
     build.state = build.arguments.copy()
     for number, instruction in enumerate(split_instructions(block)):
-        handler = _READERS.get(instruction.name)
-        if handler is not None and number < INSTRUCTIONS:
+        if number == INSTRUCTIONS:
+            build.scripts.append(make_cut_script(instruction.start))
+            break
+        if handler := _READERS.get(instruction.name):
             handler(build, instruction)
     return build
 

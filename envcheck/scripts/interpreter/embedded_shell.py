@@ -47,6 +47,11 @@ def walk_container_shell(block: SourceBlock, state: ShellState, login: bool = Fa
     return script
 
 
+def make_cut_script(at: int) -> ShellScript:
+    """Return an empty script at the place in the file where the reader stopped, because of its limits."""
+    return ShellScript(ShellPieces().make_block(at), cut=True)
+
+
 def starts_shell(argv: list[str]) -> bool:
     """Return whether the words end in a shell's -c, so that a shell reads the next one."""
     return len(argv) > 1 and argv[0].rpartition("/")[2] in ("bash", "sh") and bool(re.fullmatch(r"-\w*c", argv[-1]))

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from envcheck.core.lint.script_model import UNKNOWN, ShellScript, ShellWord, SourceBlock
-from envcheck.scripts.config_files import parse_yaml_tree
-from envcheck.scripts.interpreter.embedded_shell import ShellPieces, starts_shell, walk_container_shell
+from envcheck.scripts.config_files import list_yaml_documents
+from envcheck.scripts.interpreter.embedded_shell import ShellPieces, make_cut_script, starts_shell, walk_container_shell
 from envcheck.scripts.interpreter.yaml_nodes import ITEMS, YamlReader
 from envcheck.scripts.interpreter.yaml_shell import append_shell
 from envcheck.scripts.shell_state import ShellState, ShellValue
@@ -18,20 +18,22 @@ CONTAINERS = 100
 Fields = Mapping[str, tuple[Any, Any]]  # key → (key node, value node)
 
 
-def find_pods(reader: YamlReader, node: Any, depth: int = 0) -> Iterator[Fields]:
-    """The mappings with containers."""
-    if depth > DEPTH:
+def find_pods(reader: YamlReader, node: Any, depth: int = 0, seen: set[int] | None = None) -> Iterator[Fields]:
+    """The mappings with containers; a node that aliases repeat is read once."""
+    seen = set() if seen is None else seen
+    if depth > DEPTH or id(node) in seen:
         return
+    seen.add(id(node))
     if node.id == "sequence":
         for item in node.value[:ITEMS]:
-            yield from find_pods(reader, item, depth + 1)
+            yield from find_pods(reader, item, depth + 1, seen)
         return
     fields = reader.read_fields(node)
     if "containers" in fields and fields["containers"][1].id == "sequence":
         yield fields
         return
     for _key, value in fields.values():
-        yield from find_pods(reader, value, depth + 1)
+        yield from find_pods(reader, value, depth + 1, seen)
 
 
 def read_items(fields: Fields, name: str) -> list[Any]:
@@ -61,16 +63,17 @@ def read_container_shell(reader: YamlReader, fields: Fields, at: int) -> ShellSc
 
 
 def read_pod_scripts(block: SourceBlock) -> list[ShellScript]:
-    """Return the scripts of containers that start a training."""
+    """Return the scripts of containers that start a training, and an empty one where the limit is."""
     text = block.raw.decode("utf-8", "replace")
-    root, _problem = parse_yaml_tree(text)
     reader = YamlReader(block, text)
-    pods = find_pods(reader, root) if root is not None else ()
-    nodes = [node for pod in pods for node in read_items(pod, "containers")][:CONTAINERS]
-    fields = [reader.read_fields(node) for node in nodes]
+    pods = (pod for root in list_yaml_documents(text) for pod in find_pods(reader, root))
+    nodes = [node for pod in pods for node in read_items(pod, "containers")]
+    places = [reader.locate_index(node.start_mark.index) for node in nodes]
+    fields = [reader.read_fields(node) for node in nodes[:CONTAINERS]]
     scripts = [
-        read_container_shell(reader, each, reader.locate_index(node.start_mark.index))
-        for node, each in zip(nodes, fields, strict=False)
+        read_container_shell(reader, each, at)
+        for at, each in zip(places, fields, strict=False)
         if "command" in each or "args" in each
     ]
-    return [script for script in scripts if find_jobs(script, ())]
+    left = [make_cut_script(at) for at in places[CONTAINERS : CONTAINERS + 1]]
+    return [*(script for script in scripts if find_jobs(script, ())), *left]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SIZE = 1 << 24  # of what is read; ten thousand times ARGS="$ARGS --option value" would take a gigabyte
 WORD = 64  # the size of a word of a command or an array
 COMMANDS = 20_000  # commands that are read; one megabyte of `a;` has half a million
-CALLS = 200  # calls of the script's functions that are followed
+CALLS = 1000  # calls of the script's functions that are followed
 CALLS_DEEP = 4
 SUBSTITUTIONS = 30  # nesting; each level takes a dozen of Python's thousand stack frames
 
@@ -64,7 +64,6 @@ class ShellWalk:
         self.depth = -1
         self.bodies: dict[str, Node] = {}
         self.called: set[str] = set()
-        self.entered: set[str] = set()
         self.pipelines = 0
 
     def open_nested(self, block: SourceBlock, state: ShellState) -> ShellWalk:
@@ -81,7 +80,7 @@ class ShellWalk:
                 self.state.shell.add(option)
         self.visit_node(root)
         self.enter_uncalled_functions()
-        self.script.cut |= measure_nesting(self.block.raw) > DEPTH or self.called > self.entered
+        self.script.cut |= measure_nesting(self.block.raw) > DEPTH or self.effort.calls > CALLS
         self.script.names |= _find_arithmetic_names(self.block.raw) | _find_named_by_shell(self.block.raw)
         if root.has_error:
             self._collect_errors(root, 0)
@@ -164,7 +163,6 @@ class ShellWalk:
         self.called.add(name)
         if self.effort.calls > CALLS or len(self.place.functions) >= CALLS_DEEP:
             return
-        self.entered.add(name)
         kept, self.state.arguments = self.state.arguments, arguments
         inside, branch = (*self.place.functions, name), self.place.branch or arguments is None
         self.visit_all([self.bodies[name]], functions=inside, branch=branch)

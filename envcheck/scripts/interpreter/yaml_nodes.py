@@ -11,7 +11,7 @@ from typing import Any
 from envcheck.core.lint.script_model import UNKNOWN, ShellWord, SourceBlock
 from envcheck.scripts.config_files import ByteOffsets, find_foreign_tag
 
-ITEMS = 200  # items of a list or mapping
+ITEMS = 2000  # items of a list or mapping
 DEPTH, MERGES = 5, 1000  # depth of nested <<, and number of << followed in a file
 _FILLED = re.compile(r"\$\$|\$\{(\w+)(?::?([-?+])([^}]{0,400}))?\}|\$(\w+)")
 

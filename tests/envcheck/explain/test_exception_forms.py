@@ -317,6 +317,11 @@ NMS = "RuntimeError: operator torchvision::nms does not exist"
     [
         ("torch==2.12.0 torch_npu==2.8.0.post2", f"{SITE}/torch_npu/lib/libtorch_npu.so: {UNDEFINED}", "torch==2.8.0"),
         ("torch==2.4.0+cu121 torchvision==0.20.1", NMS, "torchvision==0.19.0"),
+        ("torch==2.0.1+cu118 torchvision==0.15.1", NMS, "torchvision==0.15.2"),
+        ("torch==2.14.1 torchvision==0.29.0", NMS, "torchvision==0.29.1"),
+        ("torch==2.15.0 torchvision==0.29.2", NMS, ""),  # newer than the newest release for one torch
+        ("torch==2.11.0 torchaudio==2.10.0", f"{SITE}/torchaudio/_C.so: {UNDEFINED}", "torchaudio==2.11.0"),
+        ("torch==2.12.0 torchaudio==2.11.0", f"{SITE}/torchaudio/_C.so: {UNDEFINED}", ""),
         ("torch==2.5.1 vllm==0.8.5", f"ImportError: {SITE}/vllm/_C.abi3.so: {UNDEFINED}", "torch==2.6.0"),
         ("torch==2.5.1 triton==3.2.0", "ImportError: cannot import name 'X' from 'triton.compiler'", "triton==3.1.0"),
         ("torch==2.4.0 torchvision==0.19.0", NMS, ""),  # they belong together
@@ -325,10 +330,20 @@ NMS = "RuntimeError: operator torchvision::nms does not exist"
     ],
 )
 def test_pair_of_printed_versions(versions: str, line: str, needed: str) -> None:
-    """The command installs the partner that a printed package and torch lack; nothing where this is unknown."""
+    """The command installs what a printed package and torch lack, and keeps the other; nothing where it is unknown."""
     found = explainer.build_report([explainer._scan_lines("log", [*versions.split(), line])]).diagnoses[0]
 
-    assert [one for one in found.commands if "==" in one] == ([f"python3 -m pip install '{needed}'"] if needed else [])
+    commands = [one for one in found.commands if "==" in one]
+    kept = "'torch==2" if not needed.startswith("torch==") else f"'{versions.split()[1].replace('_', '-')}'"
+    assert [one.startswith(f"python3 -m pip install '{needed}' {kept}") for one in commands] == [True] * bool(needed)
+
+
+def test_extension_is_built_again_in_its_release() -> None:
+    """The package of a compiled module is built again in the release that the log prints."""
+    lines = ["torch 2.5.1", "mamba-ssm 2.2.2", f"ImportError: {SITE}/selective_scan_cuda.abi3.so: {UNDEFINED}"]
+    found = explainer.build_report([explainer._scan_lines("log", lines)]).diagnoses[0]
+
+    assert found.commands[0].endswith(" --force-reinstall --no-deps mamba-ssm==2.2.2")
 
 
 def test_component_of_a_printed_version() -> None:
@@ -1258,6 +1273,9 @@ def test_printed_version(line: str, package: str, version: str) -> None:
         '  "transformers_version": "4.40.0",',
         "loss   2.31",
         "works with torch 2.1.0 | trl 0.9.6, peft 0.14.0",
+        "Required torch Version: 2.6.0",
+        "The minimum torch version: 2.4.0",
+        "| NVIDIA-SMI 535.104.05    Driver Version: 535.104.05    CUDA Version: 12.2     |",
     ],
 )
 def test_version_of_no_installation(line: str) -> None:

@@ -157,6 +157,7 @@ def test_error_texts_of_cuda_have_advice(text: str) -> None:
     [
         ("num_frob_heads (12) must be divisible by tensor parallel size (8)", "divides them: 1, 2, 3, 4, 6, 12. "),
         ("num_frob_heads must be divisible by tensor parallel size (8)", "divides them. "),
+        ("sequence length 1001 must be divisible by context parallel size 8", "divides them. "),
     ],
 )
 def test_degrees_that_divide(what: str, shown: str) -> None:

@@ -287,7 +287,7 @@ def test_entry_is_whole(name: str) -> None:
     given |= {"pair", "partner"} if entry.partners else set()
     given |= {"pip"} if "module" in groups else set()
     given |= {"wanted"} if {"batch", "micro", "steps"} <= groups else set()
-    given |= {"releases", "pair", "partner", "rebuild"} if "package" in groups else set()
+    given |= {"releases", "pair", "partner", "kept", "rebuild"} if "package" in groups else set()
     given |= {"conflict"} if "requirements" in groups else set()
     given |= {"divisors"} if groups & {"found", "what"} else set()
     assert asked <= groups | given
@@ -296,7 +296,10 @@ def test_entry_is_whole(name: str) -> None:
 
 @pytest.mark.parametrize("name", ENTRIES)
 def test_command_ends_only_what_it_names(name: str) -> None:
-    """No command ends all processes of a user or of Ray: other jobs may run on the same node."""
+    """No command ends all processes of a user or of Ray: other jobs may run on the same node; and none runs
+    one vendor's tool because that of another is missing.
+    """
+    assert not any(re.search(r"nvidia.{0,80}\|\|.{0,80}(?i:ascend)", command) for command in ENTRIES[name].commands)
     assert not any(re.search(r"\b(?:ray stop|pkill|killall)\b", command) for command in ENTRIES[name].commands)
 
 

@@ -386,6 +386,15 @@ def test_shellcheck_is_taken_along(tmp_path: Path) -> None:
     ]
 
 
+def test_a_script_that_shellcheck_does_not_get_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script that is too long for shellcheck was not checked by it, and the result says so."""
+    monkeypatch.setattr("envcheck.lint.context.shell_checkers.find_shellcheck", lambda: "/bin/false")
+    for count, skips in ((10, False), (20_000, True)):
+        (tmp_path / "a.sh").write_text("#!/bin/bash\n" + "# a\n" * count)
+        assert ("shellcheck skipped" in run_lint(str(tmp_path / "a.sh")).stdout) is skips
+        assert json.loads(run_lint(str(tmp_path / "a.sh"), "--json").stdout)["shellcheck"] is not skips
+
+
 def test_shellcheck_does_not_get_what_is_nested_too_deeply(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would take a gigabyte and many seconds; the script is reported as partly unchecked."""
     from envcheck.lint.context import shell_checkers

@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 
 from envcheck.core.lint.script_model import SourceBlock
-from envcheck.scripts import shell_state
+from envcheck.core.lint.target_machine import TargetMachine
+from envcheck.lint import linter
+from envcheck.scripts import shell_state, source_file
 from envcheck.scripts.interpreter import shell_walk
 from envcheck.scripts.interpreter.walker import walk_blocks
+from envcheck.scripts.jobs.read_context import read_context
 from envcheck.scripts.training_jobs import find_first_jobs, find_jobs
 
 
@@ -39,12 +42,43 @@ def test_nested_shells_share_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
         "".join(f'ARGS="$ARGS --option{n} {n}"\n' for n in range(3000)),
         "".join(f"ARGS+=(--option{n} {n})\n" for n in range(3000)),
         f"ARGS='{'a ' * 4000}'\n" + "echo $ARGS\n" * 3000,
-        "".join(f"f{n}() {{ echo {n}; }}\n" for n in range(300)),
+        "".join(f"f{n}() {{ echo {n}; }}\n" for n in range(1100)),
+        "f() { torchrun train.py --lr $1; }\n" + "f 1\n" * 1100,
     ],
 )
 def test_what_was_not_read_is_noted(text: str) -> None:
     """A script whose words, values or function calls exceed the limits is marked as cut."""
     assert walk_text(text).cut
+
+
+TRAINING = "{name: c, image: a/b, command: [torchrun, train.py]}"
+PODS = "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n{}\n"
+SERVICES = "services:\n{}\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "whole", "parts", "most"),
+    [
+        ("pod.yaml", PODS, [f"  - {TRAINING}" for _n in range(101)], 100),
+        ("pod.yaml", f"apiVersion: v1\nkind: Service\n---\n{PODS}", [f"  - {TRAINING}"] * 101, 100),
+        ("compose.yaml", SERVICES, [f"  c{n}: {TRAINING}" for n in range(101)], 100),
+        ("Dockerfile", "FROM a/b\n{}\n", ["RUN make"] * 1000, 999),
+    ],
+)
+def test_what_was_not_read_of_a_file_is_noted(name: str, whole: str, parts: list[str], most: int) -> None:
+    """A file with more containers, services or instructions than are read has a script that is cut where they end."""
+    for number in (most, most + 1):
+        file = source_file.make_source(name, whole.format("\n".join(parts[:number])).encode())
+        context = read_context(file, TargetMachine())
+        assert any(script.cut for script in context.scripts) is (number > most)
+
+
+def test_aliases_are_read_once() -> None:
+    """Aliases of aliases take no time for each of their uses."""
+    bomb = "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 12)}]\n" for n in range(1, 11))
+    file = source_file.make_source("pod.yaml", f"apiVersion: v1\nkind: Pod\na0: &a0 [x]\n{bomb}".encode())
+
+    assert not linter.lint_source(file, others=False).remarks
 
 
 @pytest.mark.parametrize("text", ["f() { f; }\nf\n", "ARGS='--a 1'\n" * 500 + "f() { echo; }\nf\nf\n"])

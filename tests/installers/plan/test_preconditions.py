@@ -97,9 +97,10 @@ def test_against_it(cards: Facts, told: list[str]) -> None:
     failed = {f.seen: f.remedy.words for f in judged if f.remedy and f.status is Status.FAIL}
 
     assert list_obstacles(cards) == told
-    assert [each.remedy.partition(" Run ")[0] for each in preconditions.find_obstacles(preconditions.judge_jobs(RECIPE, cards))] == [
-        failed[words] for words in told
-    ]
+    assert [
+        each.remedy.partition(" Run ")[0]
+        for each in preconditions.find_obstacles(preconditions.judge_jobs(RECIPE, cards))
+    ] == [failed[words] for words in told]
 
 
 def test_enough_for_one_method() -> None:

@@ -96,17 +96,17 @@ def test_other_cards_are_not_taken_for_one(text: str) -> None:
         ("a10", 22.2, 22.2),
         ("h100", 80, 79.6),
         ("h100", 96, 96),
+        ("h100", 84, 84),
+        ("h20", 102, 102),
         ("4090", 48, 48),
         ("a100", 80, 80),
-        ("h20", 102, 102),
         ("h20", 96, 95.6),
-        ("h100", 84, 84),
         ("h200", 141, 140.4),
         ("2080ti", 16, 16),
     ],
 )
 def test_memory_as_sold(name: str, given: float, memory_gib: float) -> None:
-    """The size that a card is sold with means what its tool prints; of a card with other memory it is its own."""
+    """The size that a card is sold with means what its tool prints; any other size is kept."""
     assert devices.find_named_device(name).correct_memory(given) == memory_gib
 
 
