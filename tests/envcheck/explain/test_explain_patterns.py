@@ -15,6 +15,7 @@ from tests.envcheck.explain.test_explain_catalogue import ENTRIES, LINES
 IN_CONTEXT = {
     "exit.sigterm",
     "host.aborted",
+    "host.data_disk",
     "host.killed",
     "kunlunxin.debug_word",
     "container.pyxis_path",
