@@ -27,7 +27,7 @@ from envcheck.explain.line_kind import compute_kind
 from envcheck.explain.log_level import is_mild
 from envcheck.explain.log_text import sanitize_line
 from envcheck.explain.processes import pods
-from envcheck.explain.processes.closing_lines import find_closing_line, find_last_exit
+from envcheck.explain.processes.closing_lines import find_closing_line, find_last_exit, find_restart
 from envcheck.explain.processes.launcher_report import ReportedEnd, read_launcher_report
 from envcheck.explain.processes.loss_value import ends_without_loss
 from envcheck.explain.processes.progress import ProgressMarks
@@ -193,11 +193,16 @@ class LogFindings:
         return _fill_missing_times(self)
 
     def _judge_mark(self) -> None:
-        """Take back the mark of a regular end after which the training went on, and add those of the last lines."""
+        """Take back the mark of a regular end after which the training went on, and add those of the last lines.
+
+        A part, an agent or another program that ended well says nothing of one that ended with an exception.
+        """
         if self.progress.has_gone_on():
             self.progress.end = 0
         below = self.lines + 2
-        if at := find_closing_line(self.end):
+        restart = below - find_restart(self.end) if find_restart(self.end) else 0
+        failed = [one for one in self.raised if not (one.in_thread or one.is_handled or is_notice(one.text))]
+        if all(one.end < restart for one in failed) and (at := find_closing_line(self.end)):
             self.progress.end = max(self.progress.end, below - at)
         if at := find_last_exit(self.end):
             self.progress.stopped = max(self.progress.stopped, below - at)

@@ -20,13 +20,12 @@ _END_WORDS = (b"train_samples_per_second", b"raining completed", b"raining Compl
               b"inished Training", b"raining done", b"raining complete", b"' succeeded",
               b"Out of bounds values", b"Final validation metrics", b"done training in",
               b"aving final epoch checkpoint", b"aved final model checkpoint", b"|Version|",
-              b"used for training.", b"Exit code 0")  # fmt: skip
+              b"used for training.")  # fmt: skip
 _END = re.compile(
     rb"train_samples_per_second['\"]?\s{0,30}[:=]"
     rb"|(?:^|[^\w])[Tt]raining (?:[Cc]ompleted?|finished|done)\b(?! (?:steps?|with err|\d))"
     rb"|^(?:\W|\d){0,40}[Ff]inished [Tt]raining\b(?! (?:steps?|with err|\d|epoch|batch|iteration))"
     rb"|^(?:[^'\n]{0,60} -- )?Job '[\w.-]{1,80}' succeeded\s{0,3}$"  # of Ray's job command
-    rb"|^LAUNCH INFO .{0,40} Exit code 0\b"
     rb"|^(?:[^\n#]{0,60}: ?)?# Out of bounds values\s{0,4}: 0 OK"  # of NCCL's and HCCL's tests
     rb"|^(?:\(TaskRunner[^)\n]{0,60}\)[^\n]{0,40}?)?\W{0,4}Final validation metrics: "  # of verl
     rb"|^\s{0,8}[\d.]{1,12} (?:seconds|minutes) used for training\."  # of unsloth's notebooks
