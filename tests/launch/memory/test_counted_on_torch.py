@@ -102,7 +102,8 @@ def make_case(shape: str, way: str) -> dict[str, Any]:
 def counts(torch_environment: Path, request: pytest.FixtureRequest) -> dict[tuple[str, str], dict[str, Any]]:
     """Return the bytes of every case that is tested, and its configuration as completed by transformers."""
     argv = [str(torch_environment / "bin" / "python"), str(PROGRAM)]
-    tested = {item.callspec.params.get("one") for item in request.session.items if hasattr(item, "callspec")}
+    mine = [item for item in request.session.items if isinstance(item, pytest.Function) and item.path == request.path]
+    tested = {item.callspec.params["one"] for item in mine}
     cases = [one for one in CASES if one in tested]
     asked = json.dumps([make_case(*one) for one in cases])
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
