@@ -76,7 +76,7 @@ _ROW_NUMBERS = {
     "machine": (re.compile(r"(?<!\S)\d+(?:\.\d+)?(?!\S)"), 8),
 }
 _ROW_LIMIT = 300  # characters of such a row
-_QUANTITY = re.compile(r"\{\d*,?\d*\}|0-9|\\u[0-9a-f]{4}")  # of a pattern
+_QUANTITY = re.compile(r"\{\d{0,9}(?:,\d{0,9})?\}|0-9|\\u[0-9a-f]{4}")  # of a pattern
 _LITERAL_DIGIT = re.compile(r"\d")
 # The pattern may match a line, although it does not match that line with zeros for all digits.
 _OTHER_DIGIT = re.compile(r"[1-9]|\(\?<?!|\[\^[^]]*0")
