@@ -118,7 +118,7 @@ def _has_own_loop(job: PlannedJob) -> bool:
 
 
 def _mix_units(job: PlannedJob) -> tuple[PlannedJob, ...]:
-    """Units of layers alone: a loop of one's own may wrap adapters in the first FSDP, and a framework did.
+    """Units of layers alone: a user's loop may wrap adapters in the first FSDP, and a framework did.
 
     A framework with mixed units in FSDP1 and with FSDP2 for adapters has one of both, depending on its release.
     """

@@ -65,11 +65,11 @@ class LintContext:
         return [(command.start, command.end) for _unused, command in self.find_commands(*OTHER_MACHINE_COMMANDS)]
 
     def find_commands(self, *names: str) -> Iterator[tuple[ShellScript, ShellCommand]]:
-        """Yield all commands, or those of programs with these names."""
+        """Return all commands, or those of programs with these names."""
         if not names:
-            yield from find_script_commands(self.scripts)
+            return find_script_commands(self.scripts)
         found = (each for name in dict.fromkeys(names) for each in self._programs.get(name, ()))
-        yield from ((script, command) for _unused, script, command in sorted(found, key=lambda each: each[0]))
+        return ((script, command) for _unused, script, command in sorted(found, key=lambda each: each[0]))
 
     @cached_property
     def _programs(self) -> dict[str, list[tuple[int, ShellScript, ShellCommand]]]:
