@@ -5,10 +5,7 @@ count_litgpt.py counts in the torch environment: litgpt's model and loop, Fabric
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,9 +16,9 @@ from launch.catalogue import frameworks
 from launch.catalogue.architecture import Model
 from launch.memory.phases import list_phases
 from launch.memory.planned_job import Adapter, ParallelLayout, PlannedJob, Precision, Recompute
+from tests.launch.memory.rank_runs import count_by_group, count_on_ranks
 from tests.launch.planner.planner_helpers import A100
 
-ROOT = Path(__file__).parents[3]
 PROGRAM = Path(__file__).with_name("count_litgpt.py")
 MARGIN = 0.02
 SIZES = {
@@ -58,35 +55,14 @@ Count = Callable[[str], dict[str, Any]]
 
 @pytest.fixture(scope="module")
 def count(torch_environment: Path, litgpt: Path, tmp_path_factory: pytest.TempPathFactory) -> Count:
-    """Return the function that counts a case on the fullest rank, with the others of its tier."""
-    found: dict[str, dict[str, Any]] = {}
+    """Return the function that counts a case on the rank with the highest peak, with the others of its tier."""
 
-    def count_case(name: str) -> dict[str, Any]:
-        if name not in found:
-            group = [each for each in CASES if (each in REAL) == (name in REAL)]
-            found.update(zip(group, run_ranks(torch_environment, litgpt, group, tmp_path_factory), strict=True))
-        return found[name]
+    def count_phases(group: Sequence[str]) -> list[dict[str, Any]]:
+        cases = [{**PLAIN, **CASES[name]} for name in group]
+        found = count_on_ranks(PROGRAM, (torch_environment, litgpt), cases, tmp_path_factory.mktemp("ranks"))
+        return [max(ranks, key=lambda one: one["phases"]["backward"]["peak"])["phases"] for ranks in found]
 
-    return count_case
-
-
-def run_ranks(
-    environment: Path, litgpt: Path, group: list[str], folders: pytest.TempPathFactory
-) -> list[dict[str, Any]]:
-    """Return for each case the phases of the rank with the highest peak."""
-    folder = folders.mktemp("ranks")
-    (folder / "cases.json").write_text(json.dumps([{**PLAIN, **CASES[name]} for name in group]))
-    argv = [str(environment / "bin" / "torchrun"), "--standalone", "--nproc-per-node", "2", str(PROGRAM)]
-    variables = {
-        **os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(litgpt))), "OMP_NUM_THREADS": "1",
-        "GLOO_SOCKET_IFNAME": "lo",
-    }  # fmt: skip
-    done = subprocess.run(
-        [*argv, str(folder / "cases.json"), str(folder)], env=variables, capture_output=True, text=True, timeout=900
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    ranks = [json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]
-    return [max(pair, key=lambda one: one["phases"]["backward"]["peak"])["phases"] for pair in zip(*ranks, strict=True)]
+    return count_by_group(lambda name: [each for each in CASES if (each in REAL) == (name in REAL)], count_phases)
 
 
 def make_job(case: dict[str, Any]) -> PlannedJob:

@@ -6,10 +6,7 @@ interleaved ones, experts with as many tokens as every other, and multi-token pr
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,9 +17,9 @@ from launch.catalogue import frameworks
 from launch.catalogue.architecture import Model, Moe
 from launch.memory.phases import list_phases
 from launch.memory.planned_job import ParallelLayout, PlannedJob, Precision, Recompute
+from tests.launch.memory.rank_runs import count_by_group, count_on_ranks
 from tests.launch.planner.planner_helpers import A100
 
-ROOT = Path(__file__).parents[3]
 PROGRAM = Path(__file__).with_name("count_megatron.py")
 MARGIN = 0.02
 PLAIN: dict[str, Any] = {
@@ -62,40 +59,18 @@ CASES: dict[str, dict[str, Any]] = {
 REAL = ("tensor", "tensor and sequence", "pipeline", "interleaved", "experts", "prediction")
 MARKED = [pytest.param(name, marks=[pytest.mark.extended] if name not in REAL else []) for name in CASES]
 
-Count = Callable[[str], list[dict[str, Any]]]
+Count = Callable[[str], tuple[Any, ...]]
 
 
 @pytest.fixture(scope="module")
 def count(torch_environment: Path, megatron: Path, tmp_path_factory: pytest.TempPathFactory) -> Count:
     """Return the function that counts a case on each rank, with the others of its tier."""
-    found: dict[str, list[dict[str, Any]]] = {}
 
-    def count_case(name: str) -> list[dict[str, Any]]:
-        if name not in found:
-            group = [each for each in CASES if (each in REAL) == (name in REAL)]
-            found.update(zip(group, run_ranks(torch_environment, megatron, group, tmp_path_factory), strict=True))
-        return found[name]
+    def count_both(group: Sequence[str]) -> list[tuple[Any, ...]]:
+        cases, folder = [{**PLAIN, **CASES[name]} for name in group], tmp_path_factory.mktemp("ranks")
+        return count_on_ranks(PROGRAM, (torch_environment, megatron), cases, folder, TORCHDYNAMO_DISABLE="1")
 
-    return count_case
-
-
-def run_ranks(
-    environment: Path, megatron: Path, group: list[str], folders: pytest.TempPathFactory
-) -> list[list[dict[str, Any]]]:
-    """Return for each case the counts of both ranks."""
-    folder = folders.mktemp("ranks")
-    (folder / "cases.json").write_text(json.dumps([{**PLAIN, **CASES[name]} for name in group]))
-    argv = [str(environment / "bin" / "torchrun"), "--standalone", "--nproc-per-node", "2", str(PROGRAM)]
-    variables = {
-        **os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(megatron))), "OMP_NUM_THREADS": "1",
-        "GLOO_SOCKET_IFNAME": "lo", "TORCHDYNAMO_DISABLE": "1",
-    }  # fmt: skip
-    done = subprocess.run(
-        [*argv, str(folder / "cases.json"), str(folder)], env=variables, capture_output=True, text=True, timeout=900
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    ranks = [json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]
-    return [list(counted) for counted in zip(*ranks, strict=True)]
+    return count_by_group(lambda name: [each for each in CASES if (each in REAL) == (name in REAL)], count_both)
 
 
 def make_job(case: dict[str, Any]) -> PlannedJob:

@@ -6,10 +6,7 @@ The model is small and has few tokens, so that states, units and buckets are mos
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,9 +19,9 @@ from launch.memory import offloaded, pinned_blocks
 from launch.memory.phases import list_phases
 from launch.memory.planned_job import Adapter, ParallelLayout, PlannedJob, Precision, Recompute
 from launch.memory.stage_parts import build_stage_parts
+from tests.launch.memory.rank_runs import count_by_group, count_on_ranks
 from tests.launch.planner.planner_helpers import A100, GENERIC
 
-ROOT = Path(__file__).parents[3]
 PROGRAM = Path(__file__).with_name("count_ranks.py")
 MARGIN = 0.02
 LLAMA = {
@@ -195,34 +192,13 @@ Count = Callable[[str], dict[str, Any]]
 @pytest.fixture(scope="module")
 def count(torch_environment: Path, deepspeed: Path, tmp_path_factory: pytest.TempPathFactory) -> Count:
     """Return the function that counts a case on the fullest rank, with its group."""
-    found: dict[str, dict[str, Any]] = {}
 
-    def count_case(name: str) -> dict[str, Any]:
-        if name not in found:
-            group = list_group(name)
-            found.update(zip(group, run_ranks(torch_environment, deepspeed, group, tmp_path_factory), strict=True))
-        return found[name]
+    def count_fullest(group: Sequence[str]) -> list[dict[str, Any]]:
+        cases, folder = [make_case(name) for name in group], tmp_path_factory.mktemp("ranks")
+        found = count_on_ranks(PROGRAM, (torch_environment, deepspeed), cases, folder, DS_ACCELERATOR="cpu")
+        return [find_fullest(ranks) for ranks in found]
 
-    return count_case
-
-
-def run_ranks(
-    environment: Path, deepspeed: Path, group: tuple[str, ...], folders: pytest.TempPathFactory
-) -> list[dict[str, Any]]:
-    folder, cases = folders.mktemp("ranks"), [make_case(name) for name in group]
-    (folder / "cases.json").write_text(json.dumps(cases))
-    argv = [str(environment / "bin" / "torchrun"), "--standalone", "--nproc-per-node", str(cases[0]["ranks"])]
-    variables = {
-        **os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(deepspeed))), "OMP_NUM_THREADS": "1",
-        "GLOO_SOCKET_IFNAME": "lo", "DS_ACCELERATOR": "cpu",
-    }  # fmt: skip
-    done = subprocess.run(
-        [*argv, str(PROGRAM), str(folder / "cases.json"), str(folder)],
-        env=variables, capture_output=True, text=True, timeout=900,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    ranks = (json.loads(file.read_text()) for file in folder.glob("[0-9].json"))
-    return [find_fullest(counted) for counted in zip(*ranks, strict=True)]
+    return count_by_group(list_group, count_fullest)
 
 
 def find_fullest(ranks: tuple[Any, ...]) -> Any:
